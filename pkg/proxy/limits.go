@@ -51,11 +51,11 @@ const (
 	mostConnections = 65536
 	// ownDescriptors are used by the proxy itself: listeners, files, /metrics.
 	ownDescriptors = 64
-	// ownMemory is the memory that the proxy needs without connections, with a margin.
-	ownMemory = 14 << 20
-	// connectionMemory is reserved for each connection. An idle one needs 22 KiB, and one that
-	// neither end reads from 52 KiB.
-	connectionMemory = 56 << 10
+	// OwnMemory is the memory that the proxy needs without connections, with a margin.
+	OwnMemory = 14 << 20
+	// ConnectionMemory is reserved for each connection. An idle one needs 22 KiB. A client can have 100 KiB kept, and a
+	// server 128 KiB, mostly in two buffers of crypto/tls (TestMemoryOfAConnection).
+	ConnectionMemory = 136 << 10
 	// leastConnections is the smallest limit, regardless of memory.
 	leastConnections = 64
 )
@@ -70,8 +70,8 @@ func Connections(flag int, descriptors, memory uint64) int {
 	}
 	most = min(most, mostConnections)
 	if memory > 0 {
-		left := int64(min(memory, 1<<50)) - ownMemory
-		most = min(most, max(leastConnections, int(left/connectionMemory)))
+		left := int64(min(memory, 1<<50)) - OwnMemory
+		most = min(most, max(leastConnections, int(left/ConnectionMemory)))
 	}
 	return most
 }

@@ -119,7 +119,7 @@ func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
 	require.NoError(t, client.Handshake())
 	require.Equal(t, tls.TLS_AES_128_GCM_SHA256, client.ConnectionState().CipherSuite)
 	w.eventually("established", func() bool { return w.serving() == 1 })
-	seal := sealer(t, secrets.String())
+	seal := sealer(t, secrets.String(), "CLIENT")
 	end := endOf(raw)
 	message := append([]byte{24, 0, 0xfd, 0xe8}, make([]byte, 21<<10)...) // a KeyUpdate
 	for part := range slices.Chunk(message, 1<<14) {
@@ -131,12 +131,13 @@ func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
 	w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
 }
 
-// sealer returns a function that encrypts records of a TLS 1.3 client: content followed by its type (RFC 8446, 5.2).
-func sealer(t *testing.T, keyLog string) func(inner []byte) []byte {
+// sealer returns a function that encrypts records of a TLS 1.3 CLIENT or SERVER: content followed by its type (RFC 8446,
+// 5.2).
+func sealer(t *testing.T, keyLog, side string) func(inner []byte) []byte {
 	t.Helper()
 	var secret []byte
 	for line := range strings.Lines(keyLog) {
-		if fields := strings.Fields(line); fields[0] == "CLIENT_TRAFFIC_SECRET_0" {
+		if fields := strings.Fields(line); fields[0] == side+"_TRAFFIC_SECRET_0" {
 			var err error
 			secret, err = hex.DecodeString(fields[2])
 			require.NoError(t, err)

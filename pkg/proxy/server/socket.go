@@ -151,7 +151,7 @@ type transport struct {
 	fed     bool // it reads only from pending
 	ended   bool
 	// unread is the number of bytes received since the last data, at most most. crypto/tls keeps incomplete messages of
-	// the handshake, up to 64 KiB, during the handshake and after it.
+	// the handshake, up to 64 KiB or for certificates 256 KiB, during the handshake and after it, in twice the memory.
 	unread int
 	most   int
 	// verify judges the client in a handshake, if the port is guarded.
@@ -162,11 +162,11 @@ type transport struct {
 
 // mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB). mostOfGuarded
 // is above that of two ClientHellos with a ticket and of a chain, each with four certificates of RSA keys (6 KiB).
-// mostOfServer is above that of a certificate with as many names as a Service may have (26 KiB).
+// mostOfServer is above that of a certificate with as many names as a Service may have (26 KiB), and three more of RSA keys.
 const (
 	mostUnread    = 20 << 10
 	mostOfGuarded = 24 << 10
-	mostOfServer  = 64 << 10
+	mostOfServer  = 36 << 10
 )
 
 var errUnread = errors.New("too many bytes without a complete handshake message or data")
