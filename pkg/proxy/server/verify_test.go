@@ -121,17 +121,20 @@ func TestHandshakesWithoutEnd(t *testing.T) {
 	send(t, before, "the time does not limit a connection")
 	w.stop()
 
-	w = svc.outside()
-	svc.raw(func(c *net.TCPConn) { // a ServerHello of 16 MiB
+	w = svc.outside(func(c *Config) { c.Limits.Handshake = time.Hour })
+	config, pieces := svc.config(), []int{largest, largest, 5000}
+	svc.raw(func(c *net.TCPConn) {
 		_, _ = io.ReadAtLeast(c, make([]byte, 1<<12), 64)
-		_, _ = c.Write([]byte{22, 3, 3, 0x40, 0, 2, 0xff, 0, 0})
-		for {
-			if _, err := c.Write(make([]byte, 1<<10)); err != nil {
-				return
-			}
-		}
+		_, _ = c.Write(serverHello)
+		unfinished{message: 11, pieces: pieces}.to(c)
+		_, _ = io.Copy(io.Discard, c)
 	})
-	w.requireReset(atOnce, "", "")
+	w.requireReset(atOnce, "", "a certificate")
+	svc.raw(func(c *net.TCPConn) {
+		unfinished{seal: keys(t, "SERVER", c, tls.Server, config), message: 4, pieces: pieces}.to(c)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	w.requireReset(atOnce, "", "a ticket")
 }
 
 // A certificate may have as many names as a Service may request.
