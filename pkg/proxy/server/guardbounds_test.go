@@ -84,7 +84,7 @@ func TestChainsOfFour(t *testing.T) {
 func TestLargeClientCertificates(t *testing.T) {
 	g := startGuarded(t, program(t, echo), strict+"=watch;"+both+"=any")
 	for _, name := range []string{strict, both} {
-		c := g.as(g.ca.issue(t, cart, bytesOfExtension(40<<10)), name)
+		c := g.as(g.ca.issue(t, cart, bytesOfExtension(25<<10)), name)
 		err := c.Handshake()
 		if err == nil {
 			_, err = io.ReadAll(c)
