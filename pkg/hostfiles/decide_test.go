@@ -1,7 +1,10 @@
 package hostfiles_test
 
 import (
+	"bytes"
+	"crypto/ecdsa"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"net"
 	"slices"
@@ -83,6 +86,8 @@ func TestReadErrors(t *testing.T) {
 		"tls.crt: certificate 1: not PEM":          {Cert: []byte("half"), Key: a.Key},
 		"tls.crt: no certificate":                  {Cert: []byte{}, Key: a.Key},
 		"tls.key: no PEM block in the private key": {Cert: a.Cert, Key: a.Key[:40]},
+		"tls.key: text before the private key":     {Cert: a.Cert, Key: append([]byte("a key\n"), a.Key...)},
+		"tls.key: the private key has PEM headers": {Cert: a.Cert, Key: bytes.Replace(a.Key, []byte("KEY-----\n"), []byte("KEY-----\nA: b\n\n"), 1)},
 		"ca.crt: no certificate":                   {Cert: a.Cert, Key: a.Key, Bundle: []byte{}},
 		"tls.crt and tls.key: must both exist":     {Cert: a.Cert, Combined: slices.Concat(b.Cert, b.Key)},
 	} {
@@ -93,6 +98,13 @@ func TestReadErrors(t *testing.T) {
 	c, err := hostfiles.Read(s, a, nil)
 	require.NoError(t, err)
 	require.Equal(t, string(a.Cert)+string(a.Key), string(c.Files["web-current.pem"]))
+	signer, err := pki.ParseKey(a.Key)
+	require.NoError(t, err)
+	sec1, err := x509.MarshalECPrivateKey(signer.(*ecdsa.PrivateKey))
+	require.NoError(t, err)
+	other, err := hostfiles.Read(s, hostfiles.Files{Cert: a.Cert, Key: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: sec1}), Bundle: a.Bundle}, nil)
+	require.NoError(t, err)
+	require.NotEqual(t, c.ID, other.ID, "another encoding of the key is installed too")
 	bundled, err := hostfiles.Read(s, hostfiles.Files{Combined: append(append([]byte{}, a.Key...), a.Cert...)}, c.Roots)
 	require.NoError(t, err)
 	require.Equal(t, c.ID, bundled.ID, "a combined file, with the given roots")
@@ -361,6 +373,15 @@ func TestADistrustedCADoesNotComeBack(t *testing.T) {
 	assert.Equal(t, hostfiles.NotServed, d.Reason)
 	assert.Equal(t, bad.ID, w.sit.Here.Content.ID)
 	assert.Equal(t, 1, w.rolled)
+
+	// The bundle of the source is installed whatever its age, but only with a pair that can be read.
+	files = hostfiles.Files{Cert: bad.Files[hostfiles.CertFile], Key: bad.Files[hostfiles.KeyFile], Bundle: files.Bundle}
+	for _, key := range [][]byte{files.Key, []byte("garbage")} {
+		w.sit.Source.Content, w.sit.Source.Problem = hostfiles.Read(w.sit.Store, hostfiles.Files{Cert: files.Cert, Key: key, Bundle: files.Bundle}, nil)
+		w.run(10 * time.Minute)
+		assert.Equal(t, pki.EncodeCertificates(ca.Root, both.Root), w.sit.Here.Content.Files[hostfiles.BundleFile], "%s", key)
+		files.Bundle = pki.EncodeCertificates(both.Root)
+	}
 }
 
 // A switch that is due delays neither the action of the last switch nor its check.
@@ -399,6 +420,15 @@ func TestASourceThatChangesAllTheTime(t *testing.T) {
 	assert.Equal(t, "waiting: switches must be at least 1m0s apart", d.Message)
 	w.run(time.Minute)
 	assert.Equal(t, last.ID, w.sit.Here.Content.ID)
+
+	for check, want := range map[*hostfiles.Check]int{nil: 3, {Address: checked.Address, Timeout: 20 * time.Second}: 4} {
+		w, ca = newWorld(t, hostfiles.Store{Action: program, Check: check})
+		w.action, w.effect = errors.New("exit status 1"), func(w *world) { w.serves = "" }
+		w.renew(ca)
+		w.run(time.Minute)
+		assert.Equal(t, want, w.acted, "%v", check)
+		assert.Equal(t, want-3, w.rolled)
+	}
 }
 
 func TestRolledBackContentIsRetriedLater(t *testing.T) {

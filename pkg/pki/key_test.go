@@ -143,6 +143,10 @@ func TestParseForeignKey(t *testing.T) {
 		"a certificate": {block("CERTIFICATE", sec1), `PEM block is a "CERTIFICATE"`},
 		"damaged SEC 1": {block("EC PRIVATE KEY", sec1[:20]), `PEM block "EC PRIVATE KEY" cannot be decoded`},
 		"damaged RSA":   {block("RSA PRIVATE KEY", pkcs1[:20]), `PEM block "RSA PRIVATE KEY" cannot be decoded`},
+		"text before":   {append([]byte("a key\n"), pkcs8...), "text before the private key"},
+		"encrypted by OpenSSL": {pem.EncodeToMemory(&pem.Block{
+			Type: "RSA PRIVATE KEY", Bytes: pkcs1, Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"},
+		}), "the private key has PEM headers"},
 	} {
 		_, err := pki.ParseForeignKey(c.data)
 		assert.ErrorContains(t, err, c.want, what)
