@@ -67,6 +67,15 @@ var ways = []made{
 	{"unnamed", func(k kubectl, name string) {
 		k(strings.Replace(manifest(name), ", {name: udp, port: 80, protocol: UDP, targetPort: 8081}", "", 1), "apply", "-f", "-")
 	}, true},
+	{"balanced", func(k kubectl, name string) {
+		k(strings.Replace(named(name), "NodePort", "LoadBalancer", 1), "apply", "-f", "-")
+	}, true},
+	{"clusterip", func(k kubectl, name string) {
+		k(strings.Replace(named(name), "type: NodePort, externalTrafficPolicy: Local, ", "", 1), "create", "-f", "-")
+	}, false},
+	{"headless", func(k kubectl, name string) {
+		k(strings.Replace(named(name), "type: NodePort, externalTrafficPolicy: Local", "clusterIP: None", 1), "apply", "-f", "-")
+	}, true},
 	{"two", func(k kubectl, name string) { // managers
 		k(named(name), "apply", "-f", "-")
 		k(named(name), "apply", "--server-side", "--force-conflicts", "--field-manager=second", "-f", "-")
@@ -131,9 +140,11 @@ func TestPlanIsCarriedOut(t *testing.T) {
 			assertOnlyAdded(t, before[w.name], serviceOf(t, w.name))
 		}
 	}
-	out, code = planOf(t, "-n", planned, "--apply", "--yes")
+	out, code = planOf(t, "-A", "--apply", "--yes")
 	require.Equal(t, 1, code, out)
 	assert.Contains(t, out, "nothing to do for --apply\n")
+	out, code = planOf(t, "-n", planned, "--apply", "--yes")
+	require.Equal(t, 1, code, out)
 	assert.Contains(t, out, fmt.Sprintf("nothing to do, but %d Services not seen to serve TLS: ", len(ways)), "nothing was seen since")
 	wholeServicesAreSafe(t, run)
 }
@@ -291,7 +302,7 @@ func startNode(t *testing.T) {
 	node := harness.Node{
 		Client: admin, Name: "hollow", Silent: true,
 		Runs: func(pod *corev1.Pod) bool {
-			return slices.Contains([]string{planned, "refused", "connected", "guarded"}, pod.Namespace)
+			return slices.Contains([]string{planned, "refused", "connected", "guarded"}, pod.Namespace) || strings.HasPrefix(pod.Namespace, "chart-")
 		},
 		Address: func(n int) string { return fmt.Sprintf("10.9.%d.%d", n/250, 1+n%250) },
 	}
