@@ -2,6 +2,7 @@ package pods
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // Injection is what the webhook's status reports about an injected pod. Whoever may create pods can
@@ -42,10 +44,15 @@ func (t *Template) Revision() string {
 	return cmp.Or(labels[appsv1.DefaultDeploymentUniqueLabelKey], labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
-// notedOf returns the webhook's notes on a pod of the workload, if an event can name the workload.
+// notedOf returns the webhook's notes on a pod of the workload, if an event can name the workload, except those of which
+// the webhook does not warn either.
 func notedOf(status api.InjectionStatus, of Workload) string {
 	if !of.Restartable() {
 		return ""
 	}
-	return strings.Clone(api.Shorten(strings.Join(status.Notes, "; "), maxNoted))
+	warned := slices.DeleteFunc(slices.Clone(status.Notes), func(note string) bool {
+		reason, _, _ := strings.Cut(note, ": ")
+		return reasons.Of(reasons.Reason(reason)).Silent
+	})
+	return strings.Clone(api.Shorten(strings.Join(warned, "; "), maxNoted))
 }
