@@ -226,6 +226,7 @@ func TestTheMemoryOfAnAttackedProxy(t *testing.T) {
 				u.to(c)
 			}
 		}
+		require.GreaterOrEqual(t, len(all), proxy.Connections(0, 1<<20, limit), "the attack used up all connections")
 		peak, err := process.PeakRSS(child.Process.Pid)
 		require.NoError(t, err)
 		t.Logf("%s: %.0f MiB, and %.0f MiB more when attacked", what, begun/(1<<20), (peak-begun)/(1<<20))
