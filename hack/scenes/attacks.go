@@ -15,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/flood"
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
@@ -31,6 +32,7 @@ func attacks() []*scene {
 		objects("secret-keystores", "Secrets with the signer's label and a keystore that takes 2^60 iterations to decode", 500*time.Millisecond, 20, secretKeystores),
 		objects("secret-names", "Secrets with the signer's label and a certificate of 240 000 names", time.Second, 20, secretNames),
 		objects("secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and unknown objects own", 100*time.Millisecond, 100, stolenLabels),
+		{name: "external-flips", what: "five Secrets of 1 MiB with 256 KiB of roots of one name, followed by Services, that are replaced ten times a second", attack: externalFlips},
 		annotations("service-names", "Services whose extra-dns-names has 62 KiB, always others", 200*time.Millisecond, 10, serviceNames),
 		annotations("service-flips", "five Services that each change secret-name ten times a second", 20*time.Millisecond, 5, serviceFlips),
 		annotations("service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", 100*time.Millisecond, 20, serviceRenewals),
@@ -147,12 +149,18 @@ func podsHuge(a *attacker, i int, name string) client.Object {
 	return pod
 }
 
-// These are made once, because they take long: certificates and keys in PEM, and absurd keys of
-// 390 KiB and 16 KiB, twice the permitted size of a key.
+// These are made once, because they take long: certificates and keys in PEM, absurd keys of
+// 390 KiB and 16 KiB, twice the permitted size of a key, and as many roots as are read.
 var (
 	oneName    = sync.OnceValues(func() (cert, key []byte) { return keymaterial.SelfSigned("a", 1) })
 	manyNames  = sync.OnceValues(func() (cert, key []byte) { return keymaterial.SelfSigned("a", 240_000) })
 	absurdKeys = sync.OnceValues(func() (large, small []byte) { return keymaterial.AbsurdKey(290 << 10), keymaterial.AbsurdKey(12 << 10) })
+	manyRoots  = sync.OnceValue(func() (roots []byte) {
+		for next, _ := oneName(); len(roots)+len(next) <= pki.MaxCertificates; next, _ = keymaterial.SelfSigned("a", 1) {
+			roots = append(roots, next...)
+		}
+		return roots
+	})
 )
 
 // secretKeys has its large keys in Secrets of another type than kubernetes.io/tls: the API server
@@ -194,6 +202,17 @@ func stolenLabels(a *attacker, i int, name string) client.Object {
 	secret := installed.SecretOf(name, ours(), nil, nil)
 	secret.OwnerReferences = []metav1.OwnerReference{owner}
 	return secret
+}
+
+func externalFlips(ctx context.Context, a *attacker) {
+	const n = 5
+	a.createServices(ctx, n, map[string]string{api.AnnotationIssuer: string(api.IssuerExternal)})
+	a.repeat(ctx, 100*time.Millisecond, func(i int) error {
+		cert, key := keymaterial.SelfSigned("a", 1)
+		secret := installed.SecretOf(a.nth(i, n)+"-tls", nil, cert, key)
+		secret.Data[api.BundleKey], secret.Data["padding"] = manyRoots(), make([]byte, 700<<10)
+		return a.Replace(ctx, secret)
+	})
 }
 
 func serviceNames(a *attacker, i int, service string) map[string]string {

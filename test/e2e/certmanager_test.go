@@ -26,6 +26,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
 // byScript are the servers whose Secrets manifests/SERVICE.sh writes: a person with openssl and kubectl,
@@ -54,6 +55,7 @@ func certManagerScene() *scene {
 			return ""
 		},
 	}
+	var route handshake.Target
 	s.up = func(t *testing.T, c *cluster) {
 		crds, err := controlplane.CertManagerCRDs(t.Context())
 		require.NoError(t, err)
@@ -63,6 +65,7 @@ func certManagerScene() *scene {
 			require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(owner)))
 		}
 		c.apply(t, "certmanagerissued.yaml")
+		c.apply(t, "certmanagermoved.yaml")
 		for _, each := range byScript {
 			eventually(t, starting, "a Secret that is not there yet", func(ctx context.Context) error {
 				return c.hasCondition(ctx, each.namespace, each.service, api.ConditionReady, "False", "SecretMissing")
@@ -75,6 +78,9 @@ func certManagerScene() *scene {
 		c.mountsForeign(t, web)
 		c.givesNothingAway(t, web)
 		c.mountsForeign(t, followed)
+		c.follows(t, moved)
+		route = c.movedRoute(t)
+		s.routes = append(s.routes, route)
 		for _, each := range append([]server{followed, byHand, rolled}, byScript...) {
 			c.follows(t, each)
 			secret, err := c.foreign(t.Context(), each)
@@ -125,6 +131,7 @@ func certManagerScene() *scene {
 		require.NoError(t, err)
 		assert.Equal(t, processes, after, "pods of the server, and restarts of each")
 		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(served)))
+		c.moves(t, route)
 		c.verifiesAny(t, web.namespace)
 		assert.Equal(t, rollouts+1, c.rollouts(t, rolled), "rollouts of rolled, while the others were renewed")
 		handshakes := 0
@@ -133,7 +140,7 @@ func certManagerScene() *scene {
 			assert.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
 			handshakes += sum.handshakes
 		}
-		s.note(fmt.Sprintf("%d handshakes with followed, byhand, rolled, person and step, none failed", handshakes))
+		s.note(fmt.Sprintf("%d handshakes with followed, byhand, rolled, person, step, and moved, which changed its issuer four times: none failed", handshakes))
 	}
 	return s
 }

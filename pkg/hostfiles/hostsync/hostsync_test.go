@@ -2,6 +2,7 @@ package hostsync
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -279,6 +280,27 @@ func TestASwitchActsAndIsServed(t *testing.T) {
 	} {
 		assert.Contains(t, text, "\nservingcert_host_store_"+line+"\n")
 	}
+}
+
+// TestARepairedKeyIsInstalled: while the source has a key that is rejected, the store stays as it is.
+func TestARepairedKeyIsInstalled(t *testing.T) {
+	h := newHost(t, long)
+	first := h.renew()
+	s, end := h.run()
+	defer end()
+	h.becomes(s, hostfiles.Current, first)
+	files := hosttest.Files(t, h.ca, h.ca.Issue(t, time.Now(), serverName))
+	second, err := hostfiles.Read(&h.spec, files, nil)
+	require.NoError(t, err)
+	key := files.Key
+	files.Key = bytes.Replace(key, []byte("KEY-----\n"), []byte("KEY-----\nProc-Type: 4,ENCRYPTED\n\n"), 1)
+	hosttest.Write(t, h.spec.From, files)
+	h.becomes(s, hostfiles.SourceMissing, first)
+	h.holds(first)
+	files.Key = key
+	hosttest.Write(t, h.spec.From, files)
+	h.becomes(s, hostfiles.Current, second)
+	h.holds(second)
 }
 
 func TestAProgramThatDoesNotReloadIsStale(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 
 	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -43,7 +44,7 @@ type made struct {
 	again bool // the same may be done again
 }
 
-// kubectl runs kubectl in a namespace, with a manifest as its input.
+// kubectl runs kubectl in a namespace, with a manifest as its input, or helm with it as its chart.
 type kubectl func(input string, args ...string)
 
 const planned = "plan-applied"
@@ -60,7 +61,7 @@ var ways = []made{
 	{"serverside", func(k kubectl, name string) { k(named(name), "apply", "--server-side", "-f", "-") }, true},
 	{"saveconfig", func(k kubectl, name string) { k(named(name), "create", "--save-config", "-f", "-") }, false},
 	{"create", func(k kubectl, name string) { k(named(name), "create", "-f", "-") }, false},
-	{"helm", func(k kubectl, name string) { k(named(name), "create", "--field-manager=helm", "-f", "-") }, false},
+	{"helm", func(k kubectl, name string) { k(named(name), "helm", "upgrade", "--install", name) }, true},
 	{"expose", func(k kubectl, name string) {
 		k("", "expose", "deployment", name, "--port=80", "--target-port=8080", "--type=NodePort")
 	}, false},
@@ -95,8 +96,15 @@ func TestPlanIsCarriedOut(t *testing.T) {
 	startInjecting(t)
 	startNode(t)
 	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: planned}}))
+	tools, err := controlplane.Tools(t.Context(), "hack/chart")
+	require.NoError(t, err)
 	run := func(input string, args ...string) {
-		cmd := exec.CommandContext(t.Context(), path, append([]string{"--kubeconfig=" + plane.KubeconfigFile(), "-n", planned}, args...)...)
+		program := path
+		if args[0] == "helm" {
+			program, args = tools["helm"], append(args[1:], chartOf(t, input))
+		}
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"--kubeconfig=" + plane.KubeconfigFile(), "-n", planned}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+dir)
 		cmd.Stdin = strings.NewReader(input)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%v: %s", args, out)
@@ -147,6 +155,16 @@ func TestPlanIsCarriedOut(t *testing.T) {
 	require.Equal(t, 1, code, out)
 	assert.Contains(t, out, fmt.Sprintf("nothing to do, but %d Services not seen to serve TLS: ", len(ways)), "nothing was seen since")
 	wholeServicesAreSafe(t, run)
+}
+
+// chartOf returns a chart of Helm with the manifest.
+func chartOf(t *testing.T, manifest string) string {
+	t.Helper()
+	chart := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(chart, "templates"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("{apiVersion: v2, name: of-a-user, version: 0.1.0}"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(chart, "templates/manifest.yaml"), []byte(manifest), 0o600))
+	return chart
 }
 
 // startInjecting installs servingcert, and returns once new pods are injected. flags are further ones of the webhook.
