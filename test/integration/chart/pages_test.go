@@ -23,7 +23,7 @@ import (
 // pages are those with blocks that are run, in the order in which they are: a page finds what those
 // before it left behind, and docs/uninstall.md leaves nothing.
 var pages = []string{
-	"deploy/README", "docs/tutorial", "docs/tls-beside-plaintext", "docs/connect", "docs/install", "docs/operations", "docs/troubleshooting",
+	"README", "deploy/README", "docs/tutorial", "docs/tls-beside-plaintext", "docs/connect", "docs/install", "docs/operations", "docs/troubleshooting",
 	"docs/doctor", "docs/cli", "docs/trust", "docs/gateways", "docs/admission-policies", "docs/monitoring",
 	"docs/remote-ca", "docs/webhook-client-certificate", "docs/upgrade", "docs/uninstall",
 }
