@@ -9,8 +9,9 @@ const pictures = "docs/images";
 
 // Pages by the path of their source. A decision is not in the search: how-tos come first there,
 // and each decision is linked from the page that it is about.
+const landing = "website/landing.md"; // in place of README.md, which is the repository's own page
 const pages = new Map([
-  ["README.md", { slug: "index" }],
+  [landing, { slug: "index" }],
   ["docs/README.md", { slug: "documentation" }],
   ["CONTRIBUTING.md", { slug: "contributing" }],
   ["SECURITY.md", { slug: "security" }],
@@ -32,7 +33,8 @@ for (const [directory, prefix] of [["docs", ""], ["docs/adr", "adr/"]]) {
 function address(path, link) {
   if (/^[a-z]+:|^#/.test(link)) return link;
   const [file, anchor] = link.split("#");
-  const target = normalize(posix.join(dirname(path), file)).replace(/\/$/, "");
+  const named = normalize(posix.join(dirname(path), file)).replace(/\/$/, "");
+  const target = named === "README.md" ? landing : named;
   const fragment = anchor ? "#" + anchor : "";
   const page = pages.get(target) ?? pages.get(posix.join(target, "README.md"));
   if (page) return base + (page.slug === "index" ? "" : page.slug + "/") + fragment;
@@ -46,11 +48,12 @@ const outsideCode = (text, change) =>
   text.split(/(^```[\s\S]*?^```$|`(?:[^`\n]|\n(?!\n))+`)/m).map((part, i) => (i % 2 ? part : change(part))).join("");
 
 function write(path, { slug, decision }) {
-  const [, title, body] = readFileSync(join(root, path), "utf8").match(/^# (.*)\n([\s\S]*)$/);
+  const text = readFileSync(join(root, path), "utf8");
+  const [, own, title, body] = text.match(/^(?:---\n([\s\S]*?)\n---|# (.*))\n([\s\S]*)$/);
   const linked = outsideCode(body, (text) => text
     .replace(/\]\(([^)\s]+)\)/g, (_, link) => `](${address(path, link)})`)
     .replace(/<!-- not run: ([\s\S]*?) -->/g, "*Not run by a test: $1.*")); // package test/docs/commands
-  const front = [
+  const front = own ? [own] : [
     `title: ${JSON.stringify(title.replace(/`/g, ""))}`,
     `editUrl: ${repository}/edit/main/${path}`,
     ...(decision ? ["pagefind: false"] : []),
@@ -61,20 +64,16 @@ function write(path, { slug, decision }) {
   writeFileSync(file, `---\n${front.join("\n")}\n---\n${linked}`);
 }
 
-// navigation returns the groups of the index and the pages that each names, in its order, once.
+// navigation returns the groups of the index and, of each of its rows, the first page.
 function navigation() {
-  const seen = new Set();
   const groups = [];
   for (const line of readFileSync(join(root, "docs/README.md"), "utf8").split("\n")) {
     const heading = line.match(/^## (.*)$/);
     if (heading) groups.push({ label: heading[1], items: [] });
     if (!line.startsWith("|")) continue;
-    for (const [, link] of line.matchAll(/\]\(([^)#]+)[^)]*\)/g)) {
-      const page = pages.get(normalize(posix.join("docs", link)));
-      if (!page || seen.has(page.slug)) continue;
-      seen.add(page.slug);
-      groups.at(-1).items.push({ slug: page.slug });
-    }
+    const link = line.match(/\]\(([^)#]+)[^)]*\)/);
+    const page = link && pages.get(normalize(posix.join("docs", link[1])));
+    if (page) groups.at(-1).items.push({ slug: page.slug });
   }
   return groups;
 }
