@@ -302,7 +302,7 @@ func TestCost(t *testing.T) {
 		targets, _ := Targets(client(&corev1.Pod{}), all, services)
 		assert.Empty(t, targets)
 	}
-	assert.Less(t, bounded.Allocated(try), uint64(1<<20))
+	assert.Less(t, bounded.Allocated(try), uint64(1<<20*bounded.RaceFactor))
 	assert.NoError(t, bounded.Took(100*time.Millisecond, try))
 }
 
