@@ -51,10 +51,29 @@ func TestMain(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
+		code = max(code, 1)
 	}
 	os.Exit(code)
 }
+
+// inUse is the exit code if another run uses the node. The Makefile removes the node after others.
+const inUse = 3
+
+// lockNode fails if another run uses the node's directory. The lock ends with this process.
+func lockNode() error {
+	f, err := os.OpenFile(*nodeDir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("%s: another run uses this node: %w", *nodeDir, err)
+	}
+	lock = f
+	return nil
+}
+
+// lock stays open, because a file that is garbage is closed.
+var lock *os.File
 
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -63,6 +82,8 @@ func run(m *testing.M) (code int, err error) {
 	defer onSignal(end)()
 	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
 		the, err = connect(ctx, kubeconfig)
+	} else if err = lockNode(); err != nil {
+		return inUse, err
 	} else {
 		the, err = upNode(ctx)
 	}
