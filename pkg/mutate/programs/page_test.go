@@ -50,47 +50,82 @@ func TestPage(t *testing.T) {
 }
 
 // page returns the lists: programs that take their certificate from flags or variables, and those that a
-// person must configure. ran are the names of the programs that make programs runs.
+// person must configure. Programs with the same settings share a row. ran are the names of the programs that
+// make programs runs. Sources are in the table itself.
 func page(table Table, ran []string) string {
 	list := slices.Clone(table.All())
 	slices.SortFunc(list, func(a, b Program) int { return strings.Compare(a.Name, b.Name) })
-	var told, none strings.Builder
+	var told, none rows
 	counts := map[Reload]int{}
 	for i := range list {
 		p := &list[i]
-		name := `<a id="` + p.Name + `"></a>**` + p.Name + "**"
-		sources := sourcesOf(p)
 		if !p.Takes() {
-			fmt.Fprintf(&none, "| %s%s | %s%s | %s |\n", name, namesOf(p), cell(p.None), examples[p.Name], sources)
+			none.add(titleOf(p), brief(p.None)+examples[p.Name])
 			continue
 		}
 		counts[p.Reload]++
-		fmt.Fprintf(&told, "| %s%s | %s | %s | %s |\n", name, namesOf(p), given(p), reload(p)+seen(p, ran), sources)
+		name := titleOf(p)
+		if slices.Contains(ran, p.Name) {
+			name += " ✓"
+		}
+		told.add(name, given(p)+" | "+reload(p))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %d programs that take flags or variables\n\n", strings.Count(told.String(), "\n"))
-	fmt.Fprintf(&b, "%d take up a renewed certificate by themselves, %d on a signal, %d on a request; %d only when they start again: give those\n`servingcert.dev/on-rotate: restart`. Where it says \"seen\", `make programs` runs the program with what its container gets, and renews the certificate.\n\n",
+	fmt.Fprintf(&b, "\n## %d programs that take flags or variables\n\n", told.programs)
+	fmt.Fprintf(&b, "%d take up a renewed certificate by themselves, %d on a signal, %d on a request; %d only when they start again: give those\n`servingcert.dev/on-rotate: restart`. `make programs` runs those with ✓, and renews their certificates.\n\n",
 		counts[ReloadItself], counts[ReloadSignal], counts[ReloadRequest], counts[ReloadRestart])
-	b.WriteString("| program, its images and executables | what its container gets | reads a renewed certificate | read |\n|---|---|---|---|\n" + told.String())
-	fmt.Fprintf(&b, "\n## %d programs for which a person has to do something\n\n", strings.Count(none.String(), "\n"))
-	b.WriteString("| program, its images and executables | what to do | read |\n|---|---|---|\n" + none.String())
+	b.WriteString("| program, from which version | what its container gets | reads a renewed certificate |\n|---|---|---|\n" + told.String())
+	fmt.Fprintf(&b, "\n## %d programs for which a person has to do something\n\n", none.programs)
+	b.WriteString("| program | what to do |\n|---|---|\n" + none.String())
 	return b.String()
 }
 
-func namesOf(p *Program) string {
-	names := slices.Clone(p.Images)
-	for _, e := range p.Executables {
-		if !slices.Contains(names, e) {
-			names = append(names, e)
+// rows are those of a list, with the names of the programs that share each.
+type rows struct {
+	programs int
+	order    []string
+	names    map[string][]string
+}
+
+func (r *rows) add(name, rest string) {
+	r.programs++
+	if r.names == nil {
+		r.names = map[string][]string{}
+	}
+	if r.names[rest] == nil {
+		r.order = append(r.order, rest)
+	}
+	r.names[rest] = append(r.names[rest], name)
+}
+
+func (r *rows) String() string {
+	var b strings.Builder
+	for _, rest := range r.order {
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(r.names[rest], ", "), rest)
+	}
+	return b.String()
+}
+
+// titleOf returns a program's name, its other names, and its first version.
+func titleOf(p *Program) string {
+	same := func(a, b string) bool { return strings.ReplaceAll(a, "_", "-") == strings.ReplaceAll(b, "_", "-") }
+	var others []string
+	for _, name := range slices.Concat(p.Images, p.Executables) {
+		if !same(name, p.Name) && !slices.ContainsFunc(others, func(o string) bool { return same(o, name) }) {
+			others = append(others, name)
 		}
 	}
 	if len(p.Arguments) > 0 {
-		names = append(names, fmt.Sprintf("with two of %#q", strings.Join(p.Arguments, " ")))
+		others = append(others, fmt.Sprintf("with two of %#q", strings.Join(p.Arguments, " ")))
 	}
-	if len(names) == 1 && names[0] == p.Name {
-		return ""
+	text := "**" + p.Name + "**"
+	if len(others) > 0 {
+		text += " (" + strings.Join(others, ", ") + ")"
 	}
-	return "<br>" + strings.Join(names, ", ")
+	if p.Since != "" && p.Takes() {
+		text += " " + p.Since
+	}
+	return text
 }
 
 func given(p *Program) string {
@@ -126,7 +161,7 @@ func given(p *Program) string {
 		lines = append(lines, "only with `"+api.AnnotationFormats+": "+f.Word+"` on the Service")
 	}
 	if p.Note != "" {
-		lines = append(lines, cell(p.Note))
+		lines = append(lines, brief(p.Note))
 	}
 	return strings.Join(lines, "<br>")
 }
@@ -141,30 +176,20 @@ func sorted(m map[string]string) []string {
 }
 
 func reload(p *Program) string {
-	how := map[Reload]string{ReloadItself: "by itself", ReloadSignal: "on a signal", ReloadRequest: "on request", ReloadRestart: "when it starts again"}[p.Reload]
+	how := map[Reload]string{ReloadItself: "itself", ReloadSignal: "signal", ReloadRequest: "request", ReloadRestart: "restart"}[p.Reload]
 	if p.ReloadHow != "" {
 		how += ": " + cell(p.ReloadHow)
 	}
 	return how
 }
 
-func seen(p *Program, ran []string) string {
-	if !slices.Contains(ran, p.Name) {
-		return ""
+// brief returns the first sentence of a text as a table cell. The webhook's note has all of it.
+func brief(s string) string {
+	first, _, more := strings.Cut(s, ". ")
+	if more {
+		first += "."
 	}
-	return "; seen"
-}
-
-func sourcesOf(p *Program) string {
-	links := make([]string, len(p.Sources))
-	for i, s := range p.Sources {
-		links[i] = fmt.Sprintf("[%d](%s)", i+1, s)
-	}
-	since := ""
-	if p.Since != "" {
-		since = "from " + p.Since + "; read in "
-	}
-	return since + cell(p.Versions) + " " + strings.Join(links, " ")
+	return cell(first)
 }
 
 // cell returns a text as a table cell.
