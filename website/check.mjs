@@ -73,7 +73,14 @@ const search = (words) =>
     `${base}pagefind/pagefind.js`,
     words,
   );
-for (const [words, want] of [["CALost", "runbooks"], ["on-rotate", "reference"], ["SecretConflict", "troubleshooting"], ["cert-manager", ""]]) {
+// What people search for first, with one of the pages that answers it.
+const questions = [
+  ["CALost", "runbooks"], ["on-rotate", "reference"], ["SecretConflict", "troubleshooting"], ["webhook down", "faq"],
+  ["renew by hand", "faq"], ["CA is lost", "faq"], ["who can use the commands", "faq"], ["lifetime of a certificate", "faq"],
+  ["short names", "faq"], ["use cert-manager", "faq"], ["proxy TLS versions", "proxy"], ["private registry pull secret", "install"],
+  ["quota proxy", "injection"],
+];
+for (const [words, want] of questions) {
   const found = await search(words);
   if (!found.some((url) => url.includes(want)) || found.some((url) => url.includes("/adr/"))) wrong.push(`search for ${words} finds ${found.join(", ") || "nothing"}`);
 }
