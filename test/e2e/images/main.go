@@ -121,7 +121,7 @@ func script(ctx context.Context, out string) error {
 // plaintext builds images of servers without TLS, and of curl, psql and redis-cli as their clients. It omits
 // what PostgreSQL only needs to compile queries and for extensions in Perl, as large as the rest.
 func plaintext(ctx context.Context, out string) error {
-	dir, err := deb.Files(ctx, os.Stderr, "curl", "dash", "nodejs", "postgresql-15", "redis-server")
+	dir, err := deb.Files(ctx, os.Stderr, "coreutils", "curl", "dash", "nodejs", "postgresql-15", "redis-server")
 	if err != nil {
 		return err
 	}
