@@ -82,9 +82,10 @@ func run(m *testing.M) (code int, err error) {
 	defer onSignal(end)()
 	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
 		the, err = connect(ctx, kubeconfig)
-	} else if err = lockNode(); err != nil {
-		return inUse, err
 	} else {
+		if err := lockNode(); err != nil {
+			return inUse, err
+		}
 		the, err = upNode(ctx)
 	}
 	if err == nil {
