@@ -60,7 +60,7 @@ func page(table Table, ran []string) string {
 	for i := range list {
 		p := &list[i]
 		if !p.Takes() {
-			none.add(titleOf(p), brief(p.None)+examples[p.Name])
+			none.add(titleOf(p), cell(p.None)+examples[p.Name])
 			continue
 		}
 		counts[p.Reload]++
@@ -161,7 +161,7 @@ func given(p *Program) string {
 		lines = append(lines, "only with `"+api.AnnotationFormats+": "+f.Word+"` on the Service")
 	}
 	if p.Note != "" {
-		lines = append(lines, brief(p.Note))
+		lines = append(lines, cell(p.Note))
 	}
 	return strings.Join(lines, "<br>")
 }
@@ -181,15 +181,6 @@ func reload(p *Program) string {
 		how += ": " + cell(p.ReloadHow)
 	}
 	return how
-}
-
-// brief returns the first sentence of a text as a table cell. The webhook's note has all of it.
-func brief(s string) string {
-	first, _, more := strings.Cut(s, ". ")
-	if more {
-		first += "."
-	}
-	return cell(first)
 }
 
 // cell returns a text as a table cell.
