@@ -23,5 +23,5 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// web-tls [web.shop.svc web.shop.svc.cluster.local] <nil>
-	// servingcert.dev/key-algorithm: "RSA1024": unknown key algorithm "RSA1024": must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, RSA4096
+	// servingcert.dev/key-algorithm: "RSA1024": unknown key algorithm "RSA1024": must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, RSA4096, MLDSA44, MLDSA65
 }

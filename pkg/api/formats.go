@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // FormatAnnotations returns the annotations of a Service or a pod that request formats: the one
@@ -161,6 +162,9 @@ func requestFormats() []requestStep {
 			if detail == "" && r.KeySource == KeySourcePod {
 				detail = notWithPodKeys(set)
 			}
+			if detail == "" {
+				detail = notWithKey(set, r.Params.KeyAlgorithm)
+			}
 			if detail != "" {
 				return &FieldError{key, value, detail}
 			}
@@ -169,6 +173,14 @@ func requestFormats() []requestStep {
 		})
 	}
 	return steps
+}
+
+// notWithKey returns which of the formats cannot have a key of the algorithm, and why, or "".
+func notWithKey(set formats.Set, algorithm pki.KeyAlgorithm) string {
+	if refused := set & formats.Encrypted() &^ formats.OfRoots(); refused != 0 && algorithm.IsMLDSA() {
+		return fmt.Sprintf("%s cannot be made of a key of type %s, which Java's TLS does not support: requires another %s", strings.Join(refused.Files(), " and "), algorithm, AnnotationKeyAlgorithm)
+	}
+	return ""
 }
 
 // notWithPodKeys returns which of the formats are not available to pods that make their keys, and

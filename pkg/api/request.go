@@ -197,7 +197,7 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
 	a, ok, err := valueOf(svc.Annotations, AnnotationKeyAlgorithm, func(value string) (pki.KeyAlgorithm, error) {
 		a, err := pki.ParseKeyAlgorithm(value)
 		switch {
-		case r.KeySource == KeySourcePod && a == pki.RSA2048:
+		case r.KeySource == KeySourcePod && (a == pki.RSA2048 || a.IsMLDSA()):
 			err = errors.New("kubelets do not make such keys: must be another algorithm with " + AnnotationKeySource + ": " + string(KeySourcePod))
 		case a == pki.RSA4096 && !limits.PermitRSA4096 && r.KeySource != KeySourcePod:
 			err = errors.New("not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to generate: must be " + otherAlgorithms)
@@ -211,7 +211,7 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
 }
 
 // otherAlgorithms are the algorithms that every signer permits.
-const otherAlgorithms = "ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072"
+const otherAlgorithms = "ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, MLDSA44 or MLDSA65"
 
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = serviceNames(svc, limits.ClusterDomain)

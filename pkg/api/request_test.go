@@ -198,6 +198,8 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{name: "duration in words", annotation: AnnotationDuration, value: "abc", want: "must be a Go duration between 1h and 2160h, such as 720h"},
 		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, pbmac1, truststore.p12`},
+		{name: "a keystore of a post-quantum key", annotation: AnnotationFormats, value: "keystore.p12,der", change: func(s *corev1.Service) { s.Annotations[AnnotationKeyAlgorithm] = "MLDSA65" }, want: "keystore.p12 cannot be made of a key of type MLDSA65"},
+		{name: "a post-quantum key that a pod makes", annotation: AnnotationKeyAlgorithm, value: "MLDSA44", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "kubelets do not make such keys"},
 		{name: "no formats", annotation: AnnotationFormats, value: "", want: `"" is not a format`},
 		{name: "JKS", annotation: AnnotationFormats, value: "keystore.jks", want: `"keystore.jks" is not supported: Java reads keystore.p12 (Java 8 since 8u301, Java 11 since 11.0.12)`},
 		{name: "a keystore of a key that a pod makes", annotation: AnnotationFormats, value: "combined.pem,keystore.p12", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "keystore.p12 cannot be made of a key that never leaves its pod"},
@@ -213,7 +215,7 @@ func TestParseRefuses(t *testing.T) {
 		{name: "unknown algorithm", annotation: AnnotationKeyAlgorithm, value: "DSA", want: "must be one of ECDSAP256, "},
 		{name: "a size that is not offered", annotation: AnnotationKeyAlgorithm, value: "RSA1024", want: "must be one of"},
 		{name: "an algorithm in small letters", annotation: AnnotationKeyAlgorithm, value: "ecdsap256", want: "must be one of"},
-		{name: "an algorithm that is not permitted", annotation: AnnotationKeyAlgorithm, value: "RSA4096", want: "not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to generate: must be ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072"},
+		{name: "an algorithm that is not permitted", annotation: AnnotationKeyAlgorithm, value: "RSA4096", want: "not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to generate: must be ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, MLDSA44 or MLDSA65"},
 		{name: "no algorithm", annotation: AnnotationKeyAlgorithm, value: "", want: "must be one of"},
 		{name: "no Secret name", annotation: AnnotationSecretName, value: "", want: "not a valid Secret name"},
 		{name: "capitals", annotation: AnnotationSecretName, value: "Web", want: "not a valid Secret name"},

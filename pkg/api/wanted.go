@@ -199,6 +199,9 @@ func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
 	if a := r.Asked.KeyAlgorithm; a != "" && a != wanted.Params.KeyAlgorithm {
 		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", wanted.Params.KeyAlgorithm, r.SecretName, first.Name)}
 	}
+	if detail := notWithKey(r.Formats, wanted.Params.KeyAlgorithm); detail != "" {
+		return &FieldError{AnnotationFormats, strings.Join(r.Formats.Files(), ","), detail + fmt.Sprintf(", and Secret %q is shared with the older Service %q", r.SecretName, first.Name)}
+	}
 	if d := r.Asked.Duration; d != 0 && d != wanted.Params.Duration {
 		return &FieldError{AnnotationDuration, hours(d), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", hours(wanted.Params.Duration), r.SecretName, first.Name)}
 	}

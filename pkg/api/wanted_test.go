@@ -88,6 +88,12 @@ func TestMergeRefusesTheNewcomer(t *testing.T) {
 			map[string]string{"b": `servingcert.dev/key-algorithm: "ED25519": must be RSA2048, because Secret "web-tls" is shared with the older Service "a"`},
 		},
 		{
+			"a keystore of a post-quantum key",
+			[]*corev1.Service{named("a", 0, AnnotationKeyAlgorithm, "MLDSA44"), named("b", 1, AnnotationFormats, "keystore.p12"), named("c", 2, AnnotationFormats, "truststore.p12")},
+			Params{pki.MLDSA44, 720 * time.Hour},
+			map[string]string{"b": `servingcert.dev/formats: "keystore.p12": keystore.p12 cannot be made of a key of type MLDSA44, which Java's TLS does not support: requires another servingcert.dev/key-algorithm, and Secret "web-tls" is shared with the older Service "a"`},
+		},
+		{
 			"another duration",
 			[]*corev1.Service{named("a", 0, AnnotationDuration, "2h"), named("b", time.Hour, AnnotationDuration, "3h"), named("c", 2*time.Hour, AnnotationDuration, "120m")},
 			Params{pki.ECDSAP256, 2 * time.Hour},

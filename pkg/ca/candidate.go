@@ -86,7 +86,7 @@ func (c Candidate) check(p Parameters, now time.Time) error {
 		if err := pki.CheckCA(g.Issuer(), c.Key, now); err != nil {
 			return err
 		}
-		if _, known := pki.AlgorithmOf(c.Key.Public()); !known {
+		if of, known := pki.AlgorithmOf(c.Key.Public()); !known || of.IsMLDSA() { // clients that cannot verify it would trust none of its leaves
 			return errors.New("the key algorithm is not supported: must be ECDSA (P-256, P-384, P-521), Ed25519 or RSA of at least 2048 bits")
 		}
 	}

@@ -83,6 +83,8 @@ func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason reasons.
 func (in *input) unmetFiles(p *programs.Program) (reason reasons.Reason, detail string) {
 	missing := p.Formats() &^ in.choice.Formats
 	switch {
+	case in.choice.MLDSA && !in.asked:
+		return reasons.ProgramNeedsMore, "its TLS library may not support the ML-DSA key that the Service requests, and then it would not start: give the Service a port sc-tls-PORT, or set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if it does"
 	case in.choice.Host != "":
 		if missing != 0 || len(p.Files)+len(p.Config) > 0 || p.Mount != "" {
 			return reasons.ProgramNeedsMore, "it needs more than tls.crt, tls.key and ca.crt, which are the only files on a node"

@@ -11,6 +11,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/mldsa"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -35,11 +36,14 @@ const (
 	RSA2048   KeyAlgorithm = "RSA2048"
 	RSA3072   KeyAlgorithm = "RSA3072"
 	RSA4096   KeyAlgorithm = "RSA4096"
+	// MLDSA44 and MLDSA65 are post-quantum signatures (FIPS 204, RFC 9881), for TLS 1.3 only.
+	MLDSA44 KeyAlgorithm = "MLDSA44"
+	MLDSA65 KeyAlgorithm = "MLDSA65"
 )
 
 // KeyAlgorithms lists all, in the order of the documentation.
 func KeyAlgorithms() []KeyAlgorithm {
-	return []KeyAlgorithm{ECDSAP256, ECDSAP384, ECDSAP521, Ed25519, RSA2048, RSA3072, RSA4096}
+	return []KeyAlgorithm{ECDSAP256, ECDSAP384, ECDSAP521, Ed25519, RSA2048, RSA3072, RSA4096, MLDSA44, MLDSA65}
 }
 
 // ParseKeyAlgorithm returns the algorithm named s, or an error that lists what
@@ -59,8 +63,11 @@ func ParseKeyAlgorithm(s string) (KeyAlgorithm, error) {
 // TLS 1.2), which determines the key usages of their certificates.
 func (a KeyAlgorithm) IsRSA() bool { return strings.HasPrefix(string(a), "RSA") }
 
-// GenerateKey generates a new key. It fails only for an unknown algorithm, or if the
-// source of randomness fails.
+// IsMLDSA reports whether keys of the algorithm are post-quantum, which few TLS stacks can use yet.
+func (a KeyAlgorithm) IsMLDSA() bool { return a == MLDSA44 || a == MLDSA65 }
+
+// GenerateKey generates a new key. It fails only for an unknown algorithm, if the source of
+// randomness fails, or for ML-DSA with a FIPS 140-3 module that does not have it (v1.0.0).
 func GenerateKey(a KeyAlgorithm) (crypto.Signer, error) {
 	switch a {
 	case ECDSAP256:
@@ -78,9 +85,21 @@ func GenerateKey(a KeyAlgorithm) (crypto.Signer, error) {
 		return rsa.GenerateKey(rand.Reader, 3072)
 	case RSA4096:
 		return rsa.GenerateKey(rand.Reader, 4096)
+	case MLDSA44:
+		return generateMLDSA(mldsa.MLDSA44())
+	case MLDSA65:
+		return generateMLDSA(mldsa.MLDSA65())
 	}
 	_, err := ParseKeyAlgorithm(string(a))
 	return nil, err
+}
+
+func generateMLDSA(p mldsa.Parameters) (crypto.Signer, error) {
+	key, err := mldsa.GenerateKey(p)
+	if err != nil {
+		return nil, err // and not a nil pointer in an interface
+	}
+	return key, nil
 }
 
 // AlgorithmOf returns the algorithm of a public key, and false for a kind or
@@ -106,6 +125,13 @@ func AlgorithmOf(pub crypto.PublicKey) (KeyAlgorithm, bool) {
 			return RSA3072, true
 		case 4096:
 			return RSA4096, true
+		}
+	case *mldsa.PublicKey:
+		switch k.Parameters() {
+		case mldsa.MLDSA44():
+			return MLDSA44, true
+		case mldsa.MLDSA65():
+			return MLDSA65, true
 		}
 	}
 	return "", false

@@ -56,7 +56,7 @@ func TestUnknownAlgorithms(t *testing.T) {
 	for _, name := range []string{"", "rsa2048", "RSA1024", "ECDSAP224", "ED25519 ", "dsa"} {
 		_, err := pki.ParseKeyAlgorithm(name)
 		require.Error(t, err, name)
-		assert.Contains(t, err.Error(), "must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, RSA4096")
+		assert.Contains(t, err.Error(), "must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, RSA4096, MLDSA44, MLDSA65")
 		_, err = pki.GenerateKey(pki.KeyAlgorithm(name))
 		assert.Error(t, err, name)
 	}

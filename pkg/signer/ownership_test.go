@@ -45,7 +45,7 @@ func TestRSA4096HasToBePermitted(t *testing.T) {
 	w := newScene(ca, nil, web)
 	s, d := w.decide()
 	assert.False(t, d.Issues())
-	assert.Equal(t, map[string]string{"web": `False InvalidAnnotation: servingcert.dev/key-algorithm: "RSA4096": not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to generate: must be ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072`}, said(s, d))
+	assert.Equal(t, map[string]string{"web": `False InvalidAnnotation: servingcert.dev/key-algorithm: "RSA4096": not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to generate: must be ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, MLDSA44 or MLDSA65`}, said(s, d))
 
 	other := issueBy(t, ca, wantedBy(service("web")), epoch)
 	w.secret = managed(other, web)

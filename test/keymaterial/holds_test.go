@@ -18,7 +18,7 @@ import (
 
 // keyAlgorithms has one of each form; the length of an RSA key changes none.
 func keyAlgorithms() []pki.KeyAlgorithm {
-	return []pki.KeyAlgorithm{pki.ECDSAP256, pki.ECDSAP384, pki.ECDSAP521, pki.Ed25519, pki.RSA2048}
+	return []pki.KeyAlgorithm{pki.ECDSAP256, pki.ECDSAP384, pki.ECDSAP521, pki.Ed25519, pki.RSA2048, pki.MLDSA44, pki.MLDSA65}
 }
 
 // Every key is found in every form, wherever it begins.

@@ -93,6 +93,13 @@ func (s *scene) meeting() []*server {
 	db.Spec.ClusterIP = corev1.ClusterIPNone
 	key := func(a pki.KeyAlgorithm) *corev1.Service { return service("web", api.AnnotationKeyAlgorithm, string(a)) }
 	expired := func(a *pki.Authority) []*x509.Certificate { return a.Ending }
+	// Most stacks have no post-quantum signatures yet. They refuse the connection.
+	ifPostQuantum := func(promised verdict, _ bundle, st stack) verdict {
+		if st.mldsa {
+			return promised
+		}
+		return noPromise
+	}
 	short, long, pod := "web.shop.svc", "web.shop.svc.cluster.local", "db-0.db.shop.svc"
 	return []*server{
 		{ca: s.ca, signing: 1, service: web, host: short},
@@ -102,6 +109,7 @@ func (s *scene) meeting() []*server {
 		{ca: s.ca, signing: 5, service: web, host: short, note: "forced: root 1 is out of reach"},
 		{ca: s.ca, signing: 3, service: key(pki.RSA2048), host: short, note: "RSA 2048", few: true},
 		{ca: s.ca, signing: 3, service: key(pki.Ed25519), host: short, note: "Ed25519", few: true},
+		{ca: s.ca, signing: 3, service: key(pki.MLDSA65), host: short, note: "ML-DSA-65", few: true, judge: ifPostQuantum},
 		{ca: s.ca, signing: 3, service: web, host: long, few: true},
 		{ca: s.ca, signing: 3, service: db, host: pod, note: "a headless Service's wildcard", few: true},
 		{ca: s.expired, signing: 3, service: web, host: short, note: "root 1 has expired, issued since"},

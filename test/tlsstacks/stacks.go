@@ -37,6 +37,8 @@ type stack struct {
 	// unconstrainedURIs: it does not apply name constraints of URIs that two certificates of the path
 	// have (GnuTLS 3.7.9).
 	unconstrainedURIs bool
+	// mldsa: it verifies ML-DSA signatures (Go since 1.27; OpenSSL since 3.5 is not tested here).
+	mldsa bool
 	// connect runs all attempts, and returns their outcomes in the same order.
 	connect func(context.Context, []attempt) ([]outcome, error)
 }
@@ -67,7 +69,7 @@ const (
 // stacks lists all, in the order of the table.
 func stacks() []stack {
 	return []stack{
-		{name: "Go", connect: each(goClient)},
+		{name: "Go", mldsa: true, connect: each(goClient)},
 		{name: "OpenSSL", needs: []string{"openssl"}, version: []string{"openssl", "version"}, openSSL: true, connect: each(opensslClient())},
 		{name: "OpenSSL strict", needs: []string{"openssl"}, version: []string{"openssl", "version"}, openSSL: true, connect: each(opensslClient("-x509_strict", "-partial_chain"))},
 		{name: "curl", needs: []string{"curl"}, version: []string{"curl", "--version"}, openSSL: curlHasOpenSSL(), connect: each(curlClient)},

@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Known is what is known about a namespace when a pod is created in it.
@@ -120,6 +121,8 @@ type Choice struct {
 	Formats formats.Set
 	// Password is the password of the Formats; empty if none of them has one.
 	Password string
+	// MLDSA is true if a Service requests a post-quantum key for the Secret.
+	MLDSA bool
 	// Proxied are the ports for which the Services request a proxy.
 	Proxied []sidecar.Port
 	// Listed are the entries of [api.AnnotationConnect] that apply to the pod. Connect are the Services
@@ -206,6 +209,9 @@ func secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		return c
 	}
 	c.Formats, c.Password = c.formatsOf(services)
+	c.MLDSA = slices.ContainsFunc(services, func(s service) bool {
+		return s.from == c.origin() && pki.KeyAlgorithm(s.Annotations[api.AnnotationKeyAlgorithm]).IsMLDSA()
+	})
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/proxy"
 	"github.com/servingcert/servingcert/test/bounded"
 )
@@ -50,6 +51,28 @@ func TestRenewal(t *testing.T) {
 		send(t, before, "an earlier connection continues")
 	}
 	require.Zero(t, strings.Count(w.logs.String(), "cannot load"))
+}
+
+// A post-quantum certificate is served by TLS 1.3 only, which has its signatures.
+func TestAPostQuantumCertificate(t *testing.T) {
+	key, err := pki.GenerateKey(pki.MLDSA65)
+	require.NoError(t, err)
+	w := start(t, program(t, echo))
+	w.volume.swap(t, newPairOf(t, 7, key))
+	connect := func(version uint16) (tls.ConnectionState, error) {
+		config := clientConfig()
+		config.MaxVersion = version
+		c := tls.Client(w.dial(strict), config)
+		defer func() { _ = c.Close() }()
+		err := c.Handshake()
+		return c.ConnectionState(), err
+	}
+	w.eventually("the certificate", func() bool {
+		state, err := connect(tls.VersionTLS13)
+		return err == nil && state.PeerCertificates[0].SerialNumber.Int64() == 7
+	})
+	_, err = connect(tls.VersionTLS12)
+	require.ErrorContains(t, err, "remote error: tls", "the proxy refuses it")
 }
 
 // No connection is refused or lost during many renewals, whether it is new or open.

@@ -1,7 +1,10 @@
 package signer
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -53,6 +56,38 @@ func TestANameThatBeginsWithADigit(t *testing.T) {
 	require.NoError(t, err)
 	have := r.waitGood(t, ns, "1web", "1web-tls")
 	assert.ElementsMatch(t, []string{"1web." + ns + ".svc", "1web." + ns + ".svc.cluster.local"}, have.leaf.DNSNames)
+}
+
+// A post-quantum key is issued under the same CA, and a Go client and server of today use it.
+func TestAPostQuantumKey(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	makeService(t, ns, "web", api.AnnotationKeyAlgorithm, "MLDSA65")
+	have := r.waitGood(t, ns, "web", "web-tls")
+	algorithm, _ := pki.AlgorithmOf(have.leaf.PublicKey)
+	assert.Equal(t, pki.MLDSA65, algorithm)
+	assert.NotContains(t, have.leaf.SignatureAlgorithm.String(), "ML-DSA", "the CA is another")
+	pair, err := tls.X509KeyPair(have.secret.Data[corev1.TLSCertKey], have.secret.Data[corev1.TLSPrivateKeyKey])
+	require.NoError(t, err)
+	bundle, err := r.bundle(t.Context())
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(bundle))
+	handshake := func(version uint16) error {
+		client, server := net.Pipe()
+		defer func() { _, _ = client.Close(), server.Close() }()
+		go func() {
+			_ = tls.Server(server, &tls.Config{Certificates: []tls.Certificate{pair}}).HandshakeContext(t.Context())
+			_ = server.Close()
+		}()
+		return tls.Client(client, &tls.Config{RootCAs: roots, ServerName: "web." + ns + ".svc", MaxVersion: version}).HandshakeContext(t.Context())
+	}
+	require.NoError(t, handshake(tls.VersionTLS13))
+	require.Error(t, handshake(tls.VersionTLS12))
+
+	_, err = admin.CoreV1().Services(ns).Create(t.Context(), harness.Service(ns, "java", api.AnnotationKeyAlgorithm, "MLDSA44", api.AnnotationFormats, "keystore.p12"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.Contains(t, waitReady(t, ns, "java", metav1.ConditionFalse, "InvalidAnnotation").Message, "keystore.p12 cannot be made of a key of type MLDSA44")
 }
 
 // Other writers of Service status (the rotator, load balancers) keep theirs.
