@@ -17,13 +17,15 @@ const (
 	// IssuerServingcert: the signer. The default.
 	IssuerServingcert Issuer = "servingcert"
 	// IssuerExternal: another tool, such as cert-manager, or a person. The signer reads the Secret and
-	// never writes it.
+	// never writes it. With KeySourcePod: another signer of podCertificate volumes, which the pods
+	// have themselves.
 	IssuerExternal Issuer = "external"
 )
 
 // Reasons of condition Ready for a Service with IssuerExternal. Its status is True.
 const (
-	// ReasonExternal: the Secret holds a certificate that pods can serve.
+	// ReasonExternal: the Secret holds a certificate that pods can serve, or another signer answers the
+	// requests of the pods.
 	ReasonExternal = "External"
 	// ReasonRenewalOverdue: in addition, its issuer should have renewed it.
 	ReasonRenewalOverdue = "RenewalOverdue"
@@ -49,12 +51,15 @@ func IsExternal(svc *corev1.Service) bool {
 	return err == nil && issuer == IssuerExternal
 }
 
+// HasOtherPodKeys reports whether the pods of the Service have keys of their own, with certificates of another signer.
+func HasOtherPodKeys(svc *corev1.Service) bool { return WantsPodKeys(svc) && IsExternal(svc) }
+
 // AsksSigner reports whether the Service requests a certificate that the signer issues.
 func AsksSigner(svc *corev1.Service) bool { return Asks(svc) && !IsExternal(svc) }
 
 // ofIssuedOnly are annotations about certificates that the signer issues. A renewal may have been
 // requested before the issuer changed, so AnnotationRenewAfter is not among them.
-var ofIssuedOnly = []string{AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationClusterIPs, AnnotationBackendTLSPolicy}
+var ofIssuedOnly = []string{AnnotationDuration, AnnotationKeyAlgorithm, AnnotationClusterIPs, AnnotationBackendTLSPolicy}
 
 func (r *Request) parseIssuer(svc *corev1.Service, _ Limits) error {
 	issuer, err := IssuerOf(svc)
@@ -63,7 +68,7 @@ func (r *Request) parseIssuer(svc *corev1.Service, _ Limits) error {
 	}
 	for _, key := range ofIssuedOnly {
 		value, set := svc.Annotations[key]
-		if set && value != string(KeySourceSecret) && value != "false" {
+		if set && value != "false" {
 			return &FieldError{key, value, fmt.Sprintf("is about certificates that servingcert issues: must not be set together with %s: %s", AnnotationIssuer, IssuerExternal)}
 		}
 	}

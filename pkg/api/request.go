@@ -104,10 +104,10 @@ func Asks(svc *corev1.Service) bool {
 	return secret || WantsPodKeys(svc)
 }
 
-// HasPodKeys reports whether condition Ready of the Service has ReasonPodKeys.
+// HasPodKeys reports whether condition Ready of the Service says that its pods make their keys.
 func HasPodKeys(svc *corev1.Service) bool {
 	ready := Condition(svc, ConditionReady)
-	return ready != nil && ready.Reason == ReasonPodKeys
+	return ready != nil && (ready.Reason == ReasonPodKeys || ready.Reason == ReasonExternal && HasOtherPodKeys(svc))
 }
 
 // requestStep parses a part of a Service's request.

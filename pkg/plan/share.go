@@ -24,7 +24,7 @@ type request struct {
 // requestOf returns the request of the Service, or the zero value.
 func requestOf(svc *corev1.Service) request {
 	if api.WantsPodKeys(svc) {
-		return request{annotation: api.AnnotationKeySource, value: string(api.KeySourcePod)}
+		return request{api.AnnotationKeySource, string(api.KeySourcePod), api.IsExternal(svc)}
 	}
 	if name, ok := api.Wants(svc); ok {
 		return request{api.AnnotationSecretName, name, api.IsExternal(svc)}
@@ -204,7 +204,7 @@ func (l loss) String() string {
 		return fmt.Sprintf("the pods of %s name Secret %s themselves (annotation %s): remove the annotation, or set it on the Service too", l.workload, l.secret, api.AnnotationSecretName)
 	}
 	why := fmt.Sprintf("the pods of %s use the certificate of Service %s, which selects them too: set %s on both Services", l.workload, l.to.Name, l.to.request)
-	if podKeys := (request{annotation: api.AnnotationKeySource, value: string(api.KeySourcePod)}); l.to.request != podKeys {
+	if podKeys := (request{annotation: api.AnnotationKeySource, value: string(api.KeySourcePod)}); l.to.request.annotation != podKeys.annotation {
 		why += ", or " + podKeys.String()
 	}
 	return why

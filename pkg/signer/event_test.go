@@ -150,7 +150,7 @@ func TestKeep(t *testing.T) {
 // TestWhatIsKeptIsRefusedAsTheWholeIs: Parse sees what the cache has kept.
 func TestWhatIsKeptIsRefusedAsTheWholeIs(t *testing.T) {
 	for key, value := range map[string]string{
-		api.AnnotationKeySource: "pod", api.AnnotationDuration: "24h", api.AnnotationKeyAlgorithm: "ED25519", api.AnnotationClusterIPs: "true", api.AnnotationBackendTLSPolicy: "true",
+		api.AnnotationDuration: "24h", api.AnnotationKeyAlgorithm: "ED25519", api.AnnotationClusterIPs: "true", api.AnnotationBackendTLSPolicy: "true",
 	} {
 		svc := service("web")
 		svc.Annotations[api.AnnotationIssuer], svc.Annotations[key] = string(api.IssuerExternal), value

@@ -55,6 +55,9 @@ func (s Situation) hasPodKeys(svc *corev1.Service) bool {
 func (s Situation) podKeysCondition(svc *corev1.Service) (ready *state.Condition, again time.Time) {
 	keeps := s.kept(svc)
 	kept := keptText(keeps)
+	if api.HasOtherPodKeys(svc) {
+		return s.otherPodKeysCondition(svc, keeps.Names, kept), again
+	}
 	said := state.Ready{Proof: state.ReadyOf(svc).Proof}.WithKept(keeps.Names)
 	if s.AuthorityErr != nil {
 		if !s.OptedIn || api.HasPodKeys(svc) {
@@ -76,6 +79,17 @@ func (s Situation) podKeysCondition(svc *corev1.Service) (ready *state.Condition
 	}
 	message := "each pod makes its key, and gets a certificate for " + describeNames(r.DNSNames, r.IPs)
 	return condition(true, reasonPodKeys, message+kept, said.WithNames(allNames(r.DNSNames, r.IPs))), again
+}
+
+// otherPodKeysCondition returns the Ready condition of a Service whose pods have certificates of another signer, which
+// nothing here reads: what they serve is seen by the rotator.
+func (s Situation) otherPodKeysCondition(svc *corev1.Service, names []string, kept string) *state.Condition {
+	said := state.Ready{External: true}.WithKept(names)
+	r, err := api.Parse(svc, s.Limits)
+	if err != nil {
+		return condition(false, RefusedReason(err), err.Error()+kept, said)
+	}
+	return condition(true, api.ReasonExternal, "each pod makes its key, and another signer issues its certificate: nothing is issued here"+kept, said.WithNames(allNames(r.DNSNames, nil)))
 }
 
 // proof returns the proof of the opt-in for the Service's condition, and when it must be replaced:

@@ -63,6 +63,7 @@ func viewOf(svc *corev1.Service, pod *corev1.Pod) service {
 		s.tooLarge = api.CheckSize(svc)
 	}
 	switch {
+	case podKeys && api.IsExternal(svc): // the pods have the volume of another signer themselves
 	case podKeys:
 		s.from = origin{podKeys: true}
 	case name == api.ConventionalSecretName && len(svc.Spec.Selector) == 0 && s.tooLarge == nil:

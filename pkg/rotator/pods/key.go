@@ -10,21 +10,32 @@ import (
 type Key struct {
 	secret string
 	own    bool
+	other  bool
 }
 
 // PodKey is the key that the kubelet made for the pod.
 var PodKey = Key{own: true}
 
-// podKeyText is PodKey as text. It is not a valid name of a Secret.
-const podKeyText = "(pod)"
+// OtherPodKey is a key that the kubelet made for the pod, with a certificate of another signer.
+var OtherPodKey = Key{other: true}
+
+// podKeyText and otherPodKeyText are PodKey and OtherPodKey as text. They are not valid names of Secrets, and sort before
+// these, in this order.
+const (
+	podKeyText      = "(pod)"
+	otherPodKeyText = "(pod-other)"
+)
 
 // SecretKey returns the key in the Secret of that name; the zero Key if the name is empty.
 func SecretKey(name string) Key { return Key{secret: name} }
 
 // ParseKey is the inverse of String.
 func ParseKey(text string) Key {
-	if text == podKeyText {
+	switch text {
+	case podKeyText:
 		return PodKey
+	case otherPodKeyText:
+		return OtherPodKey
 	}
 	return SecretKey(text)
 }
@@ -32,10 +43,13 @@ func ParseKey(text string) Key {
 // Secret returns the name of the Secret that contains the key; false if none does.
 func (k Key) Secret() (name string, ok bool) { return k.secret, k.secret != "" }
 
-// String returns the name of the Secret, "(pod)" for PodKey, and "" for the zero Key.
+// String returns the name of the Secret, "(pod)" for PodKey, "(pod-other)" for OtherPodKey, and "" for the zero Key.
 func (k Key) String() string {
-	if k.own {
+	switch {
+	case k.own:
 		return podKeyText
+	case k.other:
+		return otherPodKeyText
 	}
 	return k.secret
 }
@@ -57,12 +71,7 @@ func (f *Facts) Keys() []Key { return f.Template.Value().keys() }
 
 // Secrets returns the names of the Secrets whose key is in its volumes, sorted.
 func (f *Facts) Secrets() []string {
-	t := f.Template.Value()
-	mounted := t.mounted()
-	if t.HasPodKey() {
-		return mounted[1:]
-	}
-	return mounted
+	return slices.DeleteFunc(f.Template.Value().mounted(), func(text string) bool { return strings.HasPrefix(text, "(") })
 }
 
 // HasPodKey reports whether the kubelet made a key for the pod.
@@ -73,6 +82,9 @@ func (t Template) HasPodKey() bool {
 	first, _, _ := strings.Cut(t.mounts, ",") // the bracket sorts before every character of a name
 	return first == podKeyText
 }
+
+// HasOtherPodKey reports whether the kubelet made a key for the pod, with a certificate of another signer.
+func (f *Facts) HasOtherPodKey() bool { return f.Template.Value().Mounts(OtherPodKey) }
 
 // CountKeys returns the number of keys for which the pods may be dialled: those in their volumes, and PodKey, because
 // those with a Secret from before their Services had PodKey are dialled for it too.

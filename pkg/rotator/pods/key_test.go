@@ -11,7 +11,7 @@ import (
 )
 
 func TestKeysAsText(t *testing.T) {
-	for text, key := range map[string]Key{"web-tls": SecretKey("web-tls"), "(pod)": PodKey, "": {}} {
+	for text, key := range map[string]Key{"web-tls": SecretKey("web-tls"), "(pod)": PodKey, "(pod-other)": OtherPodKey, "": {}} {
 		assert.Equal(t, text, key.String())
 		assert.Equal(t, key, ParseKey(text))
 	}

@@ -23,8 +23,8 @@ func mountsOf(volumes []corev1.Volume) []string {
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return len(name) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(name, notInNames)
 	})
-	if slices.ContainsFunc(volumes, holdsPodKey) {
-		names = append(names, PodKey.String())
+	for i := range volumes {
+		names = append(names, podKeysIn(&volumes[i])...)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -37,12 +37,22 @@ func mountsOf(volumes []corev1.Volume) []string {
 	return names
 }
 
-// holdsPodKey reports whether the volume contains a key that the kubelet makes, with a certificate
-// of this signer.
-func holdsPodKey(v corev1.Volume) bool {
-	return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
-		return s.PodCertificate != nil && s.PodCertificate.SignerName == api.SignerName
-	})
+// podKeysIn returns PodKey and OtherPodKey as text, as far as the kubelet makes such keys for the volume. An
+// identity of this cluster's own CA for clients is neither.
+func podKeysIn(v *corev1.Volume) (keys []string) {
+	if v.Projected == nil {
+		return nil
+	}
+	for _, s := range v.Projected.Sources {
+		switch {
+		case s.PodCertificate == nil, s.PodCertificate.SignerName == api.ClientSignerName:
+		case s.PodCertificate.SignerName == api.SignerName:
+			keys = append(keys, PodKey.String())
+		default:
+			keys = append(keys, OtherPodKey.String())
+		}
+	}
+	return keys
 }
 
 // notInNames reports whether the character is invalid in the name of a Secret.

@@ -66,16 +66,25 @@ func signingRoots(roots []*x509.Certificate, generation int) []*x509.Certificate
 	return roots
 }
 
+// A Demand is what the certificate of a pod's own key must be at a port. It is comparable.
+type Demand struct {
+	Names string // which it must have, separated by commas
+	// Other: another signer issues it, which this cluster's roots do not verify, and one of the names is enough.
+	Other bool
+}
+
 // PodKeyRequirements are the requirements for the certificate of a pod's own key.
 type PodKeyRequirements struct {
-	Demanded map[uint16]string // names that it must have, separated by commas, by port
+	Demanded map[uint16]Demand // by port
 }
 
 // PodKeyResult is the result of the checks of the certificate of a pod's own key. It is valid for
 // the trust and the names with which it was made.
 type PodKeyResult struct {
-	Trust, Demanded string // Trust.ID, and the port's PodKeyRequirements.Demanded
-	// Verifies: clients with the bundle accept it. Newest: the generation that signs issued it.
+	Trust    string // Trust.ID
+	Demanded Demand // of the port
+	// Verifies: clients with the bundle accept it. Newest: the generation that signs issued it. Of another signer's, only
+	// the validity is known.
 	Verifies, Newest bool
 	Lacks            string // the first demanded name that it does not have, or empty
 	// RefreshAt is when its kubelet is due to begin to replace it.
@@ -89,7 +98,10 @@ func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*
 	if len(leaf.Raw) > pki.MaxCertificate || len(leaf.DNSNames) > api.MaxNames || len(leaf.IPAddresses) > api.MaxNames {
 		return j
 	}
-	for name := range strings.SplitSeq(j.Demanded, ",") {
+	if j.Demanded.Other {
+		return j.checkOther(leaf, now)
+	}
+	for name := range strings.SplitSeq(j.Demanded.Names, ",") {
 		if leaf.VerifyHostname(name) != nil {
 			j.Lacks = cmp.Or(j.Lacks, name)
 		}
@@ -104,5 +116,23 @@ func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*
 	}
 	_, err := pki.VerifiedUntil(leaf, chain, trust.Bundle.Certificates(), now)
 	j.Verifies = err == nil
+	return j
+}
+
+// latestRefresh is how long before the end of a certificate its kubelet begins to replace it at the latest
+// (PodCertificateRequest, status.beginRefreshAt).
+const latestRefresh = 10 * time.Minute
+
+// checkOther checks the certificate of another signer, which alone knows who verifies it and when it is to be replaced.
+func (j *PodKeyResult) checkOther(leaf *x509.Certificate, now time.Time) *PodKeyResult {
+	j.RefreshAt = leaf.NotAfter.Add(-latestRefresh)
+	j.Verifies, j.Newest = now.Before(leaf.NotAfter), true
+	for name := range strings.SplitSeq(j.Demanded.Names, ",") {
+		if leaf.VerifyHostname(name) == nil {
+			j.Lacks = ""
+			return j
+		}
+		j.Lacks = cmp.Or(j.Lacks, name)
+	}
 	return j
 }

@@ -53,7 +53,7 @@ func TestPodKeyCheck(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			leaf := tt.ca.Issue(t, tt.issued, "web.shop.svc").Leaf
-			j := PodKeyRequirements{Demanded: map[uint16]string{8443: "web.shop.svc"}}.check(8443, leaf, nil, tt.trust, now)
+			j := PodKeyRequirements{Demanded: map[uint16]Demand{8443: {Names: "web.shop.svc"}}}.check(8443, leaf, nil, tt.trust, now)
 			assert.Equal(t, tt.verifies, j.Verifies)
 			assert.Equal(t, tt.newest, j.Newest)
 			assert.Equal(t, tt.trust.ID, j.Trust)
@@ -70,10 +70,31 @@ func TestDemandedNames(t *testing.T) {
 	for demanded, lacks := range map[string]string{
 		"": "", "web.shop.svc": "", "web.shop.svc.cluster.local,web.shop.svc": "", "api.shop.svc,db.shop.svc,web.shop.svc": "api.shop.svc", "192.0.2.1": "192.0.2.1",
 	} {
-		j := PodKeyRequirements{Demanded: map[uint16]string{8443: demanded, 9443: "of another port"}}.check(8443, leaf, nil, trustIn(t, 1, ca), now)
+		j := PodKeyRequirements{Demanded: map[uint16]Demand{8443: {Names: demanded}, 9443: {Names: "of another port"}}}.check(8443, leaf, nil, trustIn(t, 1, ca), now)
 		assert.Equal(t, lacks, j.Lacks)
-		assert.Equal(t, demanded, j.Demanded)
+		assert.Equal(t, demanded, j.Demanded.Names)
 	}
+}
+
+// Of another signer's certificate only the names and the validity are known; one of the names is enough, and it is due at the
+// latest time that Kubernetes allows.
+func TestCertificateOfAnotherSigner(t *testing.T) {
+	now := rotatortest.Noon
+	stranger := rotatortest.NewCA(t, 9, now)
+	leaf := stranger.Issue(t, now, "web.shop.svc").Leaf
+	check := func(names string, at time.Time) *PodKeyResult {
+		return PodKeyRequirements{Demanded: map[uint16]Demand{8443: {Names: names, Other: true}}}.check(8443, leaf, nil, trustIn(t, 1, rotatortest.NewCA(t, 1, now)), at)
+	}
+	got := check("web.shop.svc,web.shop.svc.cluster.local", now)
+	assert.Equal(t, []any{true, true, "", leaf.NotAfter.Add(-10 * time.Minute)}, []any{got.Verifies, got.Newest, got.Lacks, got.RefreshAt})
+	assert.Equal(t, "api.shop.svc", check("api.shop.svc,db.shop.svc", now).Lacks)
+	assert.False(t, check("web.shop.svc", leaf.NotAfter).Verifies)
+
+	target := Target{Ports: []uint16{8443}, PodKey: &PodKeyRequirements{Demanded: map[uint16]Demand{8443: {Names: "web.shop.svc", Other: true}}}}
+	outcome := Outcome{Kind: TLS, Chain: []*x509.Certificate{leaf}}
+	assert.True(t, target.Answer(8443, now, outcome, Trust{}).Ours)
+	target.PodKey.Demanded[8443] = Demand{Names: "api.shop.svc", Other: true}
+	assert.False(t, target.Answer(8443, now, outcome, Trust{}).Ours, "it is not for the Service")
 }
 
 // A certificate beyond the signer's limits is not checked.
@@ -83,7 +104,7 @@ func TestOversizedCertificateIsNotOurs(t *testing.T) {
 	isJudged := func(resize func(*x509.Certificate, int), over int) bool {
 		leaf := ca.Issue(t, now, "web.shop.svc").Leaf
 		resize(leaf, over)
-		j := PodKeyRequirements{Demanded: map[uint16]string{8443: "api.shop.svc"}}.check(8443, leaf, nil, trustIn(t, 1, ca), now)
+		j := PodKeyRequirements{Demanded: map[uint16]Demand{8443: {Names: "api.shop.svc"}}}.check(8443, leaf, nil, trustIn(t, 1, ca), now)
 		return j.Lacks != ""
 	}
 	for name, resize := range map[string]func(leaf *x509.Certificate, over int){

@@ -72,6 +72,7 @@ func (v Target) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) 
 		a.Ours = i >= 0 || recognise(leaf, outcome.Chain[1:], trust.Bundle, v.Names)
 		if v.PodKey != nil {
 			a.PodKey = v.PodKey.check(port, leaf, outcome.Chain[1:], trust, at)
+			a.Ours = a.Ours || a.PodKey.Demanded.Other && a.PodKey.Lacks == ""
 		}
 	}
 	return a

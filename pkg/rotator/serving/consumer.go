@@ -71,9 +71,9 @@ func (p Pace) confirmAfter() time.Duration { return 3 * p.Pause }
 // standard evaluates answers: by the certificate of a Secret, or by the CA bundle for the pods' own
 // keys.
 type standard interface {
-	// state returns the state of a port by its answer. demanded are the names that the certificate
-	// of a pod's own key must have.
-	state(a probe.Answer, demanded string, p Pace) State
+	// state returns the state of a port by its answer. demanded is what the certificate of a pod's own
+	// key must be.
+	state(a probe.Answer, demanded probe.Demand, p Pace) State
 	// linked reports whether clients verify the shown leaf with the certificates that were sent with it.
 	linked(a probe.Answer) bool
 	// overdue returns when a stale pod should have begun to serve another certificate, at the first
@@ -153,7 +153,7 @@ func (c consumer) isUnresponsive(p Pace) bool {
 }
 
 // state implements standard.
-func (c certificate) state(a probe.Answer, _ string, p Pace) State {
+func (c certificate) state(a probe.Answer, _ probe.Demand, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
 		return statePlaintext

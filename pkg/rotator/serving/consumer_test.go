@@ -108,7 +108,7 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		{"no answer for long, before it was renewed", noAnswerFor(time.Hour, -time.Second), cert2, statePending},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, tt.cert.state(tt.a, "", testPace)) })
+		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, tt.cert.state(tt.a, probe.Demand{}, testPace)) })
 	}
 }
 
@@ -177,6 +177,6 @@ func TestPropertyForeignIsNeverStale(t *testing.T) {
 		if rapid.Bool().Draw(t, "seen") {
 			cert.notBefore = rotatortest.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "current")))
 		}
-		assert.Contains(t, []State{stateForeign, statePending}, cert.state(a, "", testPace))
+		assert.Contains(t, []State{stateForeign, statePending}, cert.state(a, probe.Demand{}, testPace))
 	})
 }

@@ -50,9 +50,8 @@ type endpoint struct {
 	proxied map[uint16]string
 	wanted  map[string]string
 	lists   map[string]podList
-	// demanded are the names that the certificate of a pod with its own key must have at each port,
-	// sorted and separated by commas.
-	demanded map[uint16]string
+	// demanded is what the certificate of a pod with its own key must be at each port, with sorted names.
+	demanded map[uint16]probe.Demand
 }
 
 // isUnasked reports whether nobody asks the Service's pods to serve TLS: it no longer requests the certificate that is kept

@@ -59,7 +59,7 @@ func keyless(services []*corev1.Service, all func() []*pods.Facts, kept bool) ma
 				b = newBuilder(t.Template)
 			}
 			targets[svc.key] += len(svc.targets)
-			if t.HasPodKey() || slices.ContainsFunc(svc.keys, t.Mounts) || !slices.ContainsFunc(svc.targets, func(to intstr.IntOrString) bool { return len(b.find(to)) > 0 }) {
+			if t.HasPodKey() && !api.HasOtherPodKeys(svc.Service) || slices.ContainsFunc(svc.keys, t.Mounts) || !slices.ContainsFunc(svc.targets, func(to intstr.IntOrString) bool { return len(b.find(to)) > 0 }) {
 				continue
 			}
 			if found[svc.UID] == nil {
@@ -86,6 +86,9 @@ type askingService struct {
 
 func askingServiceOf(svc *corev1.Service) askingService {
 	a := askingService{Service: svc, key: pods.PodKey}
+	if api.HasOtherPodKeys(svc) {
+		a.keys = append(a.keys, pods.OtherPodKey)
+	}
 	if secret, ok := state.PartIn(svc); ok {
 		a.key = pods.SecretKey(secret)
 		a.keys = append(a.keys, a.key)

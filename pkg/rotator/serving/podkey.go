@@ -73,7 +73,7 @@ func (k *podKeys) endpointOf(pod *pods.Facts) *endpoint { return podKeyEndpoint(
 
 // counts reports whether the pod has its own key, or mounts no Secret that another Service shares.
 func (k *podKeys) counts(pod *pods.Facts) bool {
-	return pod.HasPodKey() || !slices.ContainsFunc(pod.Secrets(), func(secret string) bool { return k.Shared[secret] })
+	return pod.HasPodKey() || pod.HasOtherPodKey() || !slices.ContainsFunc(pod.Secrets(), func(secret string) bool { return k.Shared[secret] })
 }
 
 func (k *podKeys) complete(target *probe.Target, at *endpoint) {
@@ -123,10 +123,19 @@ func (k *podKeys) statements(seen Seen) []statement {
 	var out []statement
 	for _, svc := range k.Services {
 		if hasPodKeyCondition(svc) {
-			out = append(out, podKeyStatement(svc, seen, k.trusted).unlessKeyless(k.Keyless[svc.UID]))
+			out = append(out, podKeyStatement(svc, seen, k.trusted).ofOtherSigner().unlessKeyless(k.Keyless[svc.UID]))
 		}
 	}
 	return out
+}
+
+// ofOtherSigner returns the statement, or, if another signer issues the certificates, the one that does not claim that
+// clients accept them.
+func (s statement) ofOtherSigner() statement {
+	if s.rule.state == stateCurrent && api.HasOtherPodKeys(s.service) {
+		s.rule.podKeys = "every ready pod of this Service that has a key of its own serves a certificate that is valid and has one of its names; who issued it is not verified"
+	}
+	return s
 }
 
 // hasPodKeyCondition reports whether the condition of the Service is about its pods' own keys: as
@@ -143,14 +152,18 @@ func hasPodKeyCondition(svc *corev1.Service) bool {
 // Each port must show the names of the Services that use it: another container may serve another
 // Service, with a Secret, at another port.
 func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
-	own, mounts := facts.HasPodKey(), facts.Secrets()
+	own, other, mounts := facts.HasPodKey(), facts.HasOtherPodKey(), facts.Secrets()
 	b := newBuilder(facts.Template.Value())
 	pod := b.template.Pod()
 	var selecting []*corev1.Service
-	demanded := map[uint16][]string{}
+	demanded, ours := map[uint16][]string{}, map[uint16]bool{}
 	var beyond []*corev1.Service
 	for _, svc := range services {
-		if !api.Selects(svc, pod) || !own && !keepsOneOf(svc, mounts) {
+		has := own
+		if api.HasOtherPodKeys(svc) {
+			has = other
+		}
+		if !api.Selects(svc, pod) || !has && !keepsOneOf(svc, mounts) {
 			continue
 		}
 		if b.full() {
@@ -158,21 +171,22 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 			continue
 		}
 		selecting = append(selecting, svc)
-		names := demandedNames(svc, pod, own)
+		names := demandedNames(svc, pod, has)
 		b.targets += len(names)
 		for _, port := range b.add(svc) {
 			demanded[port] = append(demanded[port], names...)
+			ours[port] = ours[port] || !api.HasOtherPodKeys(svc) || !other
 		}
 	}
 	if len(selecting) == 0 {
 		return &endpoint{}
 	}
 	at := b.endpoint(selecting)
-	at.beyond, at.demanded = beyond, map[uint16]string{}
+	at.beyond, at.demanded = beyond, map[uint16]probe.Demand{}
 	for _, port := range at.ports {
 		slices.Sort(demanded[port])
 		names := strings.Join(slices.Compact(demanded[port]), ",")
-		at.demanded[port] = unique.Make(names).Value() // most ports, and pods, have the same
+		at.demanded[port] = probe.Demand{Names: unique.Make(names).Value(), Other: !ours[port]} // most ports, and pods, have the same
 	}
 	return at
 }

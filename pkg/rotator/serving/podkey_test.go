@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-const demandedOfWeb = "web.shop.svc"
+var demandedOfWeb = probe.Demand{Names: "web.shop.svc"}
 
 var trustOfNow = trusted{id: "2 roots", since: rotatortest.Noon}
 
@@ -39,7 +39,7 @@ func byOlder(a *probe.Answer)    { a.PodKey.Newest = false }
 func lacking(a *probe.Answer)    { a.PodKey.Lacks = "api.shop.svc" }
 func foreign(a *probe.Answer)    { a.Ours = false; distrusted(a) }
 func otherTrust(a *probe.Answer) { a.PodKey.Trust = "1 roots" }
-func otherNames(a *probe.Answer) { a.PodKey.Demanded = "web.shop.svc,x.shop.svc" }
+func otherNames(a *probe.Answer) { a.PodKey.Demanded.Names = "web.shop.svc,x.shop.svc" }
 
 func TestStatesOfAPodKey(t *testing.T) {
 	const late = 7*time.Minute - time.Second // after the refresh: less than the kubelet's time and the propagation time
@@ -158,7 +158,7 @@ func TestPodKeyStaleSince(t *testing.T) {
 	since := func(answers ...probe.Answer) (time.Duration, bool) {
 		c := consumerOf(nil)
 		c.answers = answers
-		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb, 9443: demandedOfWeb}
+		c.endpoint.demanded = map[uint16]probe.Demand{8443: demandedOfWeb, 9443: demandedOfWeb}
 		since, distrusted := trustOfNow.overdue(c, testPace)
 		return since.Sub(rotatortest.Noon), distrusted
 	}
@@ -198,7 +198,7 @@ func TestPodKeyConditions(t *testing.T) {
 	failed := rotatortest.Ready("web", "") // with a Secret, whose decision says what there is to say
 	back := rotatortest.Ready("web", rotatortest.Leaf(2))
 	back.Status.Conditions = keeping(back, "old-tls")
-	unnamed := func(a *probe.Answer) { a.PodKey.Demanded = "" }
+	unnamed := func(a *probe.Answer) { a.PodKey.Demanded.Names = "" }
 	tests := []struct {
 		name     string
 		svc      *corev1.Service
@@ -242,7 +242,7 @@ func TestPodKeyTargets(t *testing.T) {
 	v := d.Dial[0]
 	assert.Equal(t, pods.PodKey, v.Of.Key)
 	assert.Equal(t, []string{"web.shop.svc", "api.shop.svc", "waits.shop.svc"}, v.Names)
-	assert.Equal(t, &probe.PodKeyRequirements{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
+	assert.Equal(t, &probe.PodKeyRequirements{Demanded: map[uint16]probe.Demand{8443: {Names: "api.shop.svc,web.shop.svc"}}}, v.PodKey, "without wildcards, and without a Service that is not ready")
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Empty(t, v.Leaves)
 }
@@ -280,8 +280,54 @@ func TestPodNameIsDemanded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := podKeysAt(time.Minute, []*corev1.Service{tt.svc}, asked(podKeyPod("web-0", "web", tt.pod...))).Decide()
 			require.Len(t, d.Dial, 1)
-			assert.Equal(t, &probe.PodKeyRequirements{Demanded: map[uint16]string{8443: tt.want}}, d.Dial[0].PodKey)
+			assert.Equal(t, &probe.PodKeyRequirements{Demanded: map[uint16]probe.Demand{8443: {Names: tt.want}}}, d.Dial[0].PodKey)
 		})
+	}
+}
+
+// Another signer's certificate is demanded only where all Services of the port have it, and its pods count for no Service
+// that has ours.
+func TestPodKeysOfAnotherSigner(t *testing.T) {
+	of := func(signer string) rotatortest.Change {
+		return func(p *corev1.Pod) { p.Spec.Volumes[0].Projected.Sources[0].PodCertificate.SignerName = signer }
+	}
+	theirs := of("example.com/serving")
+	external := func(name string) *corev1.Service {
+		svc := withPodKeys(name)
+		svc.Annotations[api.AnnotationIssuer] = string(api.IssuerExternal)
+		svc.Status.Conditions[0].Reason = api.ReasonExternal
+		return svc
+	}
+	otherOwn := func(a *probe.Answer) { a.PodKey.Demanded.Other = true }
+	d := podKeysAt(time.Minute, []*corev1.Service{external("web")}, asked(podKeyPod("a", "web", theirs), own(0, time.Hour, otherOwn))).Decide()
+	got := conditionOf(t, d)
+	assert.Equal(t, []any{metav1.ConditionTrue, api.ServingCurrent}, []any{got.Status, got.Reason})
+	assert.Contains(t, got.Message, "who issued it is not verified")
+
+	for name, c := range map[string]struct {
+		services []*corev1.Service
+		pod      *pods.Facts
+		want     map[uint16]probe.Demand // nil: not dialled
+	}{
+		"theirs":                         {[]*corev1.Service{external("web")}, podKeyPod("a", "web", theirs), map[uint16]probe.Demand{8443: {Names: "web.shop.svc", Other: true}}},
+		"theirs, of a Service with ours": {[]*corev1.Service{withPodKeys("web")}, podKeyPod("a", "web", theirs), nil},
+		"ours, of a Service with theirs": {[]*corev1.Service{external("web")}, podKeyPod("a", "web"), nil},
+		"an identity":                    {[]*corev1.Service{external("web")}, podKeyPod("a", "web", of(api.ClientSignerName)), nil},
+		"theirs, of Services with both":  {[]*corev1.Service{external("web"), withPodKeys("api")}, podKeyPod("a", "web", theirs), map[uint16]probe.Demand{8443: {Names: "web.shop.svc", Other: true}}},
+	} {
+		d := podKeysAt(time.Minute, c.services, asked(c.pod)).Decide()
+		if c.want == nil {
+			assert.Empty(t, d.Dial, name)
+			continue
+		}
+		require.Len(t, d.Dial, 1, name)
+		assert.Equal(t, c.want, d.Dial[0].PodKey.Demanded, name)
+	}
+	for _, svc := range []*corev1.Service{external("web"), withPodKeys("web")} {
+		svc.UID = "web"
+		pod := podKeyPod("a", "web", theirs)
+		found := Keyless([]*corev1.Service{svc}, func() []*pods.Facts { return []*pods.Facts{pod} })
+		assert.Equal(t, !api.IsExternal(svc), found[svc.UID] != "", "%s", svc.Annotations)
 	}
 }
 
@@ -294,13 +340,13 @@ func TestDemandedNamesByPort(t *testing.T) {
 	d := podKeysAt(time.Minute, []*corev1.Service{web, api, both}, asked(podKeyPod("a", "web"))).Decide()
 	require.Len(t, d.Dial, 1)
 	assert.Equal(t, []uint16{8443, 9443}, d.Dial[0].Ports)
-	assert.Equal(t, map[uint16]string{8443: "both.shop.svc,web.shop.svc", 9443: "api.shop.svc,both.shop.svc"}, d.Dial[0].PodKey.Demanded)
+	assert.Equal(t, map[uint16]probe.Demand{8443: {Names: "both.shop.svc,web.shop.svc"}, 9443: {Names: "api.shop.svc,both.shop.svc"}}, d.Dial[0].PodKey.Demanded)
 }
 
 func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 	back := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon) // switched back to a Secret
 	now := 3 * time.Minute
-	question := func(a *probe.Answer) { a.PodKey.Demanded = "web.shop.svc" }
+	question := func(a *probe.Answer) { a.PodKey.Demanded.Names = "web.shop.svc" }
 	for _, tt := range []struct {
 		name      string
 		own       probe.Answer
@@ -329,7 +375,7 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 func TestPodWithOwnKeyAndSecretIsCountedOnce(t *testing.T) {
 	now := 3 * time.Minute
 	beside := rotatortest.SecretVolume("web-tls")
-	answer := own(now, time.Hour, func(a *probe.Answer) { a.PodKey.Demanded = "api.shop.svc,web.shop.svc" })
+	answer := own(now, time.Hour, func(a *probe.Answer) { a.PodKey.Demanded.Names = "api.shop.svc,web.shop.svc" })
 	pod := func(changes ...rotatortest.Change) consumer {
 		return asked(podKeyPod("a", "web", append(changes, beside)...), answer)
 	}
@@ -462,7 +508,7 @@ func TestRefreshDelays(t *testing.T) {
 func TestWhenPodKeysAreDialled(t *testing.T) {
 	next := func(a probe.Answer) time.Duration {
 		c := consumerOf(nil, 8443)
-		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb}
+		c.endpoint.demanded = map[uint16]probe.Demand{8443: demandedOfWeb}
 		a.Port = 8443
 		c.answers = []probe.Answer{a}
 		at, ok := c.next(trustOfNow, testPace)
@@ -481,7 +527,7 @@ func TestWhenPodKeysAreDialled(t *testing.T) {
 
 	restarted := consumerOf(nil, 8443) // it was not ready in between
 	restarted.answers = []probe.Answer{own(time.Hour, 8*time.Hour)}
-	restarted.endpoint.demanded = map[uint16]string{8443: demandedOfWeb}
+	restarted.endpoint.demanded = map[uint16]probe.Demand{8443: demandedOfWeb}
 	restarted.seen = rotatortest.Noon.Add(time.Hour + time.Minute)
 	at, ok := restarted.next(trustOfNow, testPace)
 	require.True(t, ok)

@@ -30,12 +30,12 @@ func (t trusted) follow(trust probe.Trust, now time.Time) trusted {
 	return trusted{trust.ID, since}
 }
 
-// state implements standard. demanded are the names that the certificate must have.
+// state implements standard. demanded is what the certificate must be.
 //
 // A leaf of an older CA generation, or without one of the names, is replaced at its next refresh,
 // which cannot be brought forward. Only a leaf that is served after that is stale, or one that
 // clients no longer accept.
-func (t trusted) state(a probe.Answer, demanded string, p Pace) State {
+func (t trusted) state(a probe.Answer, demanded probe.Demand, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
 		return statePlaintext
@@ -58,7 +58,7 @@ func (t trusted) state(a probe.Answer, demanded string, p Pace) State {
 }
 
 // isCurrent reports whether the answer was evaluated with the current trust and names.
-func (t trusted) isCurrent(a probe.Answer, demanded string) bool {
+func (t trusted) isCurrent(a probe.Answer, demanded probe.Demand) bool {
 	return a.PodKey != nil && a.PodKey.Trust == t.id && a.PodKey.Demanded == demanded
 }
 

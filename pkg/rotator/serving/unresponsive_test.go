@@ -79,7 +79,7 @@ func TestStateOfUnresponsivePod(t *testing.T) {
 	c.unresponsive.Since = rotatortest.Noon.Add(-30 * time.Second)
 	assert.Equal(t, stateUnreachable, c.state(cert2, testPace), "this port was dialled once, and others before it")
 	before := slowFor(time.Minute, -time.Second)
-	assert.Equal(t, stateUnreachable, cert2.state(before, "", testPace), "a new certificate does not hasten a dial")
+	assert.Equal(t, stateUnreachable, cert2.state(before, probe.Demand{}, testPace), "a new certificate does not hasten a dial")
 	c.answers = []probe.Answer{atPort(1, showed(rotatortest.Leaf(2), 0))}
 	assert.Equal(t, stateCurrent, c.state(cert2, testPace), "one has, and the others are not called anything")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // makesKey gives a pod a volume with a key that its kubelet makes, in the place of a
@@ -133,4 +134,33 @@ func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 	own.pair.Store(overdue(t, name(s.svc)))
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
 	assert.Contains(t, stale.Message, "a certificate that should have been replaced is still served by ")
+}
+
+// Pods whose key the kubelet made, with a certificate of another signer, are proven and reported as those of ours. Who
+// issued it is not known, and the condition says so.
+func TestPodsWithKeysOfAnotherSigner(t *testing.T) {
+	needsPodCertificates(t)
+	r := startRotator(t)
+	ns := harness.NewNamespace(t, admin, "shop-", true)
+	port := process.PortFor(t, "")
+	theirs := func(pod *corev1.Pod) { pod.Spec.Volumes = []corev1.Volume{controlplane.PodCertificateVolume("example.com/serving")} }
+	other := rotatortest.NewCA(t, 7, time.Now()).Renamed(t)
+	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)), func(svc *corev1.Service) {
+		svc.Annotations = map[string]string{api.AnnotationKeySource: string(api.KeySourcePod), api.AnnotationIssuer: string(api.IssuerExternal)}
+	})
+	setReady(t, svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonExternal, Message: "each pod makes its key"}, state.Ready{External: true, Names: []string{name(svc)}})
+	s := podOf(t, svc, "web-abc-0", port, issue(t, other, time.Now(), name(svc)), theirs)
+	assert.Contains(t, becomes(t, svc, metav1.ConditionTrue, api.ServingCurrent).Message, "who issued it is not verified")
+	r.counts(t, ns, map[string]int{"current": 1})
+
+	s.pair.Store(issue(t, other, time.Now(), "api."+ns+".svc"))
+	becomes(t, svc, metav1.ConditionFalse, api.ServingForeign)
+	s.pair.Store(issue(t, other, time.Now().Add(-57*time.Minute), name(svc))) // it ends in minutes, and its kubelet has another by now
+	stale := becomes(t, svc, metav1.ConditionFalse, api.ServingStale)
+	assert.Contains(t, stale.Message, "a certificate that should have been replaced is still served by Deployment web: ")
+	s.pair.Store(issue(t, other, time.Now(), name(svc)))
+	becomes(t, svc, metav1.ConditionTrue, api.ServingCurrent)
+
+	isReady(t, newPod(t, ns, "old-0", svc.Name), nextAddress(), true) // mounts a Secret, and no key of its own
+	assert.Contains(t, becomes(t, svc, metav1.ConditionFalse, api.ServingNotMounted).Message, "pods without a key of their own serve no certificate")
 }

@@ -90,6 +90,22 @@ func TestAPostQuantumKey(t *testing.T) {
 	assert.Contains(t, waitReady(t, ns, "java", metav1.ConditionFalse, "InvalidAnnotation").Message, "keystore.p12 cannot be made of a key of type MLDSA44")
 }
 
+// For a Service whose pods have certificates of another signer, nothing is issued, and the condition says so.
+func TestPodKeysOfAnotherSigner(t *testing.T) {
+	sharedSigner(t)
+	ns := newNamespace(t)
+	web := harness.Service(ns, "web", api.AnnotationKeySource, "pod", api.AnnotationIssuer, "external")
+	delete(web.Annotations, api.AnnotationSecretName)
+	_, err := admin.CoreV1().Services(ns).Create(t.Context(), web, metav1.CreateOptions{})
+	require.NoError(t, err)
+	ready := waitReady(t, ns, "web", metav1.ConditionTrue, api.ReasonExternal)
+	assert.Contains(t, ready.Message, "another signer issues its certificate: nothing is issued here")
+	require.NoError(t, secretGone(t, ns, "web-tls"))
+	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "24h"})
+	refused := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
+	assert.Contains(t, refused.Message, "is about certificates that servingcert issues")
+}
+
 // Other writers of Service status (the rotator, load balancers) keep theirs.
 func TestConditionsOfOthersStay(t *testing.T) {
 	r := sharedSigner(t)

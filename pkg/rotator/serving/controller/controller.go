@@ -92,7 +92,14 @@ func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (s
 	if err != nil {
 		return nil, err
 	}
-	known.Pods = r.podKeyPods(known.Namespace, kept)
+	keys := []pods.Key{pods.PodKey}
+	if slices.ContainsFunc(known.Services, api.HasOtherPodKeys) {
+		keys = append(keys, pods.OtherPodKey)
+	}
+	for _, secret := range kept {
+		keys = append(keys, pods.SecretKey(secret))
+	}
+	known.Pods = r.podsWith(known.Namespace, keys)
 	known.Unresponsive = r.state.unresponsive(known.Pods)
 	return serving.PodKeySituation{Common: known, Trust: r.deps.Prober.Trust.Get(ctx), Shared: shared}, nil
 }
@@ -118,17 +125,14 @@ func keptSecrets(services []*corev1.Service) []string {
 	return slices.Compact(kept)
 }
 
-// podKeyPods returns the pods with their own keys, and those with one of the kept Secrets.
-func (r *reconciler) podKeyPods(namespace string, kept []string) []*pods.Facts {
-	found := r.cluster.Pods.Mounting(podKeysOf(namespace))
+// podsWith returns the pods that mount one of the keys, each once.
+func (r *reconciler) podsWith(namespace string, keys []pods.Key) (found []*pods.Facts) {
 	known := map[types.UID]bool{}
-	for _, pod := range found {
-		known[pod.UID] = true
-	}
-	for _, secret := range kept {
-		for _, pod := range r.cluster.Pods.Mounting(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}) {
+	for _, key := range keys {
+		for _, pod := range r.cluster.Pods.Mounting(pods.NamespacedKey{Namespace: namespace, Key: key}) {
 			if !known[pod.UID] {
-				known[pod.UID], found = true, append(found, pod)
+				known[pod.UID] = true
+				found = append(found, pod)
 			}
 		}
 	}

@@ -156,7 +156,7 @@ func onPod(s *State, delay time.Duration) facts.Handler[*pods.Facts] {
 			}
 		}
 		// A Secret that a Service keeps from before is not tracked by itself.
-		if key := podKeysOf(f.Namespace); f.HasPodKey() || len(secrets) > 0 && s.follows(key) {
+		if key := podKeysOf(f.Namespace); f.HasPodKey() || (len(secrets) > 0 || f.HasOtherPodKey()) && s.follows(key) {
 			q.AddAfter(requestOf(key), delay)
 		}
 	}
