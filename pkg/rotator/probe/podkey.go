@@ -119,13 +119,13 @@ func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*
 	return j
 }
 
-// latestRefresh is how long before the end of a certificate its kubelet begins to replace it at the latest
+// LatestRefresh is how long before the end of a certificate its kubelet begins to replace it at the latest
 // (PodCertificateRequest, status.beginRefreshAt).
-const latestRefresh = 10 * time.Minute
+const LatestRefresh = 10 * time.Minute
 
 // checkOther checks the certificate of another signer, which alone knows who verifies it and when it is to be replaced.
 func (j *PodKeyResult) checkOther(leaf *x509.Certificate, now time.Time) *PodKeyResult {
-	j.RefreshAt = leaf.NotAfter.Add(-latestRefresh)
+	j.RefreshAt = leaf.NotAfter.Add(-LatestRefresh)
 	j.Verifies, j.Newest = now.Before(leaf.NotAfter), true
 	for name := range strings.SplitSeq(j.Demanded.Names, ",") {
 		if leaf.VerifyHostname(name) == nil {

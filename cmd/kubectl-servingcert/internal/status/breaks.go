@@ -96,6 +96,10 @@ func (s Service) Renewable() bool { return !s.External && !s.NotOptedIn && !s.Re
 
 // CannotRenew returns why the certificates of a Service cannot be renewed, and what to do.
 func CannotRenew(s Service) string {
+	if s.External && s.PodKeys {
+		return fmt.Sprintf("another signer issues the certificates of the pods of Service %s (%s: %s), and a kubelet cannot be asked to refresh one: replace the pods, for example with %s", s, api.AnnotationIssuer,
+			api.IssuerExternal, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))
+	}
 	if s.External {
 		return fmt.Sprintf("another issuer writes Secret %s/%s of Service %s (%s: %s), and has to renew it", s.Namespace, s.Secret, s, api.AnnotationIssuer, api.IssuerExternal)
 	}

@@ -67,11 +67,11 @@ func (u *Uptake) count(s Service, now time.Time) {
 	}
 }
 
-// withPodKeys returns the Services that have pods with their own keys.
+// withPodKeys returns the Services that have pods with their own keys, and certificates of this cluster's CA.
 func withPodKeys(services []Service) []string {
 	var names []string
 	for _, s := range services {
-		if s.PodKeys && s.Ready != "" && !s.isAbout(api.ServingNoConsumers) {
+		if s.PodKeys && !s.External && s.Ready != "" && !s.isAbout(api.ServingNoConsumers) {
 			names = append(names, s.String())
 		}
 	}

@@ -59,9 +59,12 @@ type Service struct {
 func (s Service) Followed() bool { return s.External && !s.StillOurs }
 
 // Key returns the key that its pods serve with: the key in the requested or retained
-// Secret, or pods.PodKey.
+// Secret, pods.PodKey or pods.OtherPodKey.
 func (s Service) Key() pods.Key {
-	if s.PodKeys {
+	switch {
+	case s.PodKeys && s.External:
+		return pods.OtherPodKey
+	case s.PodKeys:
 		return pods.PodKey
 	}
 	return pods.SecretKey(cmp.Or(s.Secret, s.retained))
@@ -76,10 +79,10 @@ func (s Service) Keys() []pods.Key {
 	return append(keys, s.Key())
 }
 
-// SecretColumn returns the text of a table: the requested Secret, or pods.PodKey.
+// SecretColumn returns the text of a table: the requested Secret, or the key of the pods.
 func (s Service) SecretColumn() string {
 	if s.PodKeys {
-		return pods.PodKey.String()
+		return s.Key().String()
 	}
 	return s.Secret
 }

@@ -232,6 +232,9 @@ const refreshLate = 7 * time.Minute
 // overdue for its refresh. No condition names that leaf.
 func checkRefresh(name string, s Service, leaf *x509.Certificate, now time.Time) Finding {
 	refresh := pki.RefreshAt(leaf)
+	if s.Followed() {
+		refresh = leaf.NotAfter.Add(-probe.LatestRefresh)
+	}
 	text := fmt.Sprintf("%s: leaf %s of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
 	if len(s.kept) > 0 {
 		text = fmt.Sprintf("%s: leaf %s of the pod's own key, or of the earlier Secret %s, with a refresh due at %s", name, Short(pki.Fingerprint(leaf)),
