@@ -75,7 +75,7 @@ const search = (words) =>
   );
 // What people search for first, with one of the pages that answers it.
 const questions = [
-  ["CALost", "runbooks"], ["on-rotate", "reference"], ["SecretConflict", "troubleshooting"], ["webhook down", "faq"],
+  ["CALost", "operations"], ["on-rotate", "reference"], ["SecretConflict", "troubleshooting"], ["webhook down", "faq"],
   ["renew by hand", "faq"], ["CA is lost", "faq"], ["who can use the commands", "operations"], ["lifetime of a certificate", "faq"],
   ["short names", "faq"], ["use cert-manager", "faq"], ["proxy TLS versions", "proxy"], ["private registry pull secret", "install"],
   ["quota proxy", "injection"],
