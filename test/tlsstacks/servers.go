@@ -20,6 +20,7 @@ const (
 	mustVerify verdict = iota
 	mustRefuse
 	noPromise // any outcome is allowed, and is shown in the table
+	mayFail   // so is a handshake that fails before the certificate is judged
 )
 
 // server is a server with a certificate, and the required outcomes.
@@ -98,7 +99,7 @@ func (s *scene) meeting() []*server {
 		if st.mldsa {
 			return promised
 		}
-		return noPromise
+		return mayFail
 	}
 	short, long, pod := "web.shop.svc", "web.shop.svc.cluster.local", "db-0.db.shop.svc"
 	return []*server{

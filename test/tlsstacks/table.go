@@ -20,7 +20,7 @@ func (m *matrix) stackTable() string {
 		var right, all [2]int
 		for i, p := range m.pairs {
 			promise := p.promised(p.bundle, t.stack, m.now)
-			if promise == noPromise {
+			if promise == noPromise || promise == mayFail {
 				continue
 			}
 			all[promise]++
