@@ -66,6 +66,10 @@ func (r *Request) parseIssuer(svc *corev1.Service, _ Limits) error {
 	if r.External = issuer == IssuerExternal; !r.External {
 		return err
 	}
+	if ports := ProxyTargets(svc); HasOtherPodKeys(svc) && len(ports) > 0 {
+		return &FieldError{AnnotationKeySource, string(KeySourcePod), fmt.Sprintf("the proxy of targetPort %s gets no certificate of another signer: must be %s with %s: %s, or the Service must be without such a port",
+			ports[0], KeySourceSecret, AnnotationIssuer, IssuerExternal)}
+	}
 	for _, key := range ofIssuedOnly {
 		value, set := svc.Annotations[key]
 		if set && value != "false" {

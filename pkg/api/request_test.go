@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/formats"
@@ -199,6 +200,10 @@ func TestParseRefuses(t *testing.T) {
 		{name: "duration in words", annotation: AnnotationDuration, value: "abc", want: "must be a Go duration between 1h and 2160h, such as 720h"},
 		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, pbmac1, truststore.p12`},
 		{name: "a keystore of a post-quantum key", annotation: AnnotationFormats, value: "keystore.p12,der", change: func(s *corev1.Service) { s.Annotations[AnnotationKeyAlgorithm] = "MLDSA65" }, want: "keystore.p12 cannot be made of a key of type MLDSA65"},
+		{name: "a proxy with a certificate of another signer", annotation: AnnotationKeySource, value: "pod", change: func(s *corev1.Service) {
+			s.Annotations[AnnotationIssuer] = "external"
+			s.Spec.Ports = []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
+		}, want: "the proxy of targetPort sc-tls-8080 gets no certificate of another signer: must be secret with servingcert.dev/issuer: external"},
 		{name: "a post-quantum key that a pod makes", annotation: AnnotationKeyAlgorithm, value: "MLDSA44", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "kubelets do not make such keys"},
 		{name: "no formats", annotation: AnnotationFormats, value: "", want: `"" is not a format`},
 		{name: "JKS", annotation: AnnotationFormats, value: "keystore.jks", want: `"keystore.jks" is not supported: Java reads keystore.p12 (Java 8 since 8u301, Java 11 since 11.0.12)`},

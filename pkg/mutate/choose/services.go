@@ -14,7 +14,7 @@ import (
 // service is the view of a Service in a decision about a pod, which builds it once.
 type service struct {
 	*corev1.Service
-	// asks is true if the Service requests a certificate.
+	// asks is true if the Service requests a certificate that its pods get.
 	asks bool
 	// from is the origin that it requests. It is zero if it requests none, or one that no pod gets.
 	from origin
@@ -52,6 +52,9 @@ func viewsOf(services []*corev1.Service, pod *corev1.Pod) []service {
 
 func viewOf(svc *corev1.Service, pod *corev1.Pod) service {
 	s := service{Service: svc, selects: api.Selects(svc, pod)}
+	if api.HasOtherPodKeys(svc) { // its pods have the volume of another signer themselves
+		return s
+	}
 	name, podKeys := "", api.WantsPodKeys(svc)
 	if s.asks = podKeys; !podKeys {
 		name, s.asks = api.Wants(svc)
@@ -63,7 +66,6 @@ func viewOf(svc *corev1.Service, pod *corev1.Pod) service {
 		s.tooLarge = api.CheckSize(svc)
 	}
 	switch {
-	case podKeys && api.IsExternal(svc): // the pods have the volume of another signer themselves
 	case podKeys:
 		s.from = origin{podKeys: true}
 	case name == api.ConventionalSecretName && len(svc.Spec.Selector) == 0 && s.tooLarge == nil:
