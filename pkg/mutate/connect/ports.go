@@ -47,7 +47,7 @@ func (w wish) unsuitable(in inPod, svc *corev1.Service) string {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		return "it has type ExternalName, and leads to a host that gets no certificate: " + ownTLS
 	case api.IsExternal(svc):
-		return "another issuer writes its Secret, and " + api.BundleName + " may not verify it: " + ownTLS
+		return "another issuer issues its certificate, and " + api.BundleName + " may not verify it: " + ownTLS
 	case api.IsHeadless(svc):
 		return "it is headless, so its clients connect to pods: " + ownTLS
 	case api.CheckSize(svc) != nil:

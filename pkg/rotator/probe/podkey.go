@@ -119,6 +119,9 @@ func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*
 	return j
 }
 
+// maxSkew is by how much the clocks of a node and of the rotator may differ.
+const maxSkew = 5 * time.Minute
+
 // LatestRefresh is how long before the end of a certificate its kubelet begins to replace it at the latest
 // (PodCertificateRequest, status.beginRefreshAt).
 const LatestRefresh = 10 * time.Minute
@@ -127,6 +130,10 @@ const LatestRefresh = 10 * time.Minute
 func (j *PodKeyResult) checkOther(leaf *x509.Certificate, now time.Time) *PodKeyResult {
 	j.RefreshAt = leaf.NotAfter.Add(-LatestRefresh)
 	j.Verifies, j.Newest = now.Before(leaf.NotAfter), true
+	if now.Before(leaf.NotBefore.Add(-maxSkew)) || pki.UsageDefect(leaf) != "" {
+		j.Lacks = "a use as a server's certificate now"
+		return j
+	}
 	for name := range strings.SplitSeq(j.Demanded.Names, ",") {
 		if leaf.VerifyHostname(name) == nil {
 			j.Lacks = ""

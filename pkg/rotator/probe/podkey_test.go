@@ -89,6 +89,13 @@ func TestCertificateOfAnotherSigner(t *testing.T) {
 	assert.Equal(t, []any{true, true, "", leaf.NotAfter.Add(-10 * time.Minute)}, []any{got.Verifies, got.Newest, got.Lacks, got.RefreshAt})
 	assert.Equal(t, "api.shop.svc", check("api.shop.svc,db.shop.svc", now).Lacks)
 	assert.False(t, check("web.shop.svc", leaf.NotAfter).Verifies)
+	assert.Empty(t, check("web.shop.svc", leaf.NotBefore.Add(-5*time.Minute)).Lacks, "clocks differ")
+	assert.NotEmpty(t, check("web.shop.svc", leaf.NotBefore.Add(-6*time.Minute)).Lacks, "clients do not accept it yet")
+	client := *leaf
+	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	leaf = &client
+	assert.NotEmpty(t, check("web.shop.svc", now).Lacks, "it is a client's")
+	client.ExtKeyUsage = nil
 
 	target := Target{Ports: []uint16{8443}, PodKey: &PodKeyRequirements{Demanded: map[uint16]Demand{8443: {Names: "web.shop.svc", Other: true}}}}
 	outcome := Outcome{Kind: TLS, Chain: []*x509.Certificate{leaf}}
