@@ -139,7 +139,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
 	t.sketch = sketchOf(pod, &t)
-	if t.HasPodKey() && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
+	if (t.HasPodKey() || t.Mounts(OtherPodKey)) && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
 		t.Hostname, t.Subdomain = beginning(pod.Spec.Hostname, maxHostname), beginning(pod.Spec.Subdomain, maxHostname)
 	}
 	f := &Facts{Template: unique.Make(t)}

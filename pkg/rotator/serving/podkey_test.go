@@ -304,6 +304,8 @@ func TestPodKeysOfAnotherSigner(t *testing.T) {
 	assert.Equal(t, []any{metav1.ConditionTrue, api.ServingCurrent}, []any{got.Status, got.Reason})
 	assert.Contains(t, got.Message, "who issued it is not verified")
 
+	headless, inSet := external("web"), func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "web-0", "web" }
+	headless.Spec.ClusterIP = corev1.ClusterIPNone
 	for name, c := range map[string]struct {
 		services []*corev1.Service
 		pod      *pods.Facts
@@ -313,6 +315,7 @@ func TestPodKeysOfAnotherSigner(t *testing.T) {
 		"theirs, of a Service with ours": {[]*corev1.Service{withPodKeys("web")}, podKeyPod("a", "web", theirs), nil},
 		"ours, of a Service with theirs": {[]*corev1.Service{external("web")}, podKeyPod("a", "web"), nil},
 		"an identity":                    {[]*corev1.Service{external("web")}, podKeyPod("a", "web", of(api.ClientSignerName)), nil},
+		"theirs, of a StatefulSet":       {[]*corev1.Service{headless}, podKeyPod("web-0", "web", theirs, inSet), map[uint16]probe.Demand{8443: {Names: "web-0.web.shop.svc,web.shop.svc", Other: true}}},
 		"theirs, of Services with both":  {[]*corev1.Service{external("web"), withPodKeys("api")}, podKeyPod("a", "web", theirs), map[uint16]probe.Demand{8443: {Names: "web.shop.svc", Other: true}}},
 	} {
 		d := podKeysAt(time.Minute, c.services, asked(c.pod)).Decide()
