@@ -193,7 +193,7 @@ func onlyProxyHasKey(pod *corev1.Pod) bool {
 	keys := map[string]bool{}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		keys[v.Name] = len(keysIn(v))+len(podKeysIn(v)) > 0
+		keys[v.Name] = len(keysIn(v)) > 0 || slices.Contains(podKeysIn(v), podKeyText)
 	}
 	return !slices.ContainsFunc(api.RunningContainers(pod), func(c api.ContainerRef) bool {
 		other := !c.Init || c.Index != proxy.Index

@@ -218,6 +218,12 @@ func TestNothingIsRestartedForAProxy(t *testing.T) {
 			p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}, VolumeMounts: mount}}
 		}
 		assert.Equal(t, api.OnRotateReload, FactsOf(rotatortest.Pod(proxied)).Template.Value().OnRotate)
+		identity := func(p *corev1.Pod) { // of another signer
+			other := corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: "example.com/client"}}
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "identity", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{other}}}})
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "identity", MountPath: "/identity"}}
+		}
+		assert.Equal(t, api.OnRotateReload, FactsOf(rotatortest.Pod(rotatortest.All(proxied, identity))).Template.Value().OnRotate)
 		for why, change := range map[string]func(*corev1.Pod){
 			"a program has the key":    func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = mount },
 			"it is a container's name": func(p *corev1.Pod) { p.Spec.InitContainers[0].Args = nil },
