@@ -143,7 +143,9 @@ func TestPodsWithKeysOfAnotherSigner(t *testing.T) {
 	r := startRotator(t)
 	ns := harness.NewNamespace(t, admin, "shop-", true)
 	port := process.PortFor(t, "")
-	theirs := func(pod *corev1.Pod) { pod.Spec.Volumes = []corev1.Volume{controlplane.PodCertificateVolume("example.com/serving")} }
+	theirs := func(pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{controlplane.PodCertificateVolume("example.com/serving")}
+	}
 	other := rotatortest.NewCA(t, 7, time.Now()).Renamed(t)
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)), func(svc *corev1.Service) {
 		svc.Annotations = map[string]string{api.AnnotationKeySource: string(api.KeySourcePod), api.AnnotationIssuer: string(api.IssuerExternal)}
