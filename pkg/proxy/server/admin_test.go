@@ -62,7 +62,7 @@ func TestAPlaintextClientIsSeenUntilItsConnectionEnds(t *testing.T) {
 	open := last()
 	w.eventually("seen later, as it is open", func() bool { return last().After(open) })
 	require.NoError(t, c.Close())
-	w.eventually("ended", func() bool { return w.serving() == 0 })
+	w.eventually("ended", func() bool { return w.conns.len() == 0 })
 	require.Equal(t, last(), last(), "the time of its end, and not now")
 }
 

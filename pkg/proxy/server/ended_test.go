@@ -95,7 +95,9 @@ func TestAFloodClosesItsOwnConnections(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.CloseWrite())
 	w.eventually("it waits for the answer", func() bool {
-		return w.conns.len() == 1 && w.of(both).counters.plaintext.Load() == 1 && w.serving() == 0
+		w.conns.mu.Lock()
+		defer w.conns.mu.Unlock()
+		return w.conns.answering[in].Len() == 1
 	})
 	for range 3 * most {
 		w.dial(strict)

@@ -101,7 +101,7 @@ func TestResets(t *testing.T) {
 	require.NoError(t, err)
 	reset(raw)
 	require.ErrorIs(t, <-programGot, syscall.ECONNRESET, "the client resets TLS")
-	w.eventually("the connection is gone", func() bool { return w.serving() == 0 }) // so that the next wait is for the next connection
+	w.eventually("the connection is gone", func() bool { return w.conns.len() == 0 }) // so that the next wait is for the next connection
 
 	raw = w.dial(both)
 	_, err = io.WriteString(raw, "x")

@@ -116,7 +116,7 @@ func TestCertificatesAreNotKept(t *testing.T) {
 	const clients = 100
 	per := func(cert *tls.Certificate) int64 {
 		require.NoError(t, g.admitted(g.as(cert, strict)).Close())
-		g.eventually("ended", func() bool { return g.serving() == 0 })
+		g.eventually("ended", func() bool { return g.conns.len() == 0 })
 		before, open := heap(), make([]*tls.Conn, clients)
 		for i := range open {
 			open[i] = g.admitted(g.as(cert, strict))
@@ -125,7 +125,7 @@ func TestCertificatesAreNotKept(t *testing.T) {
 		for _, c := range open {
 			require.NoError(t, c.Close())
 		}
-		g.eventually("ended", func() bool { return g.serving() == 0 })
+		g.eventually("ended", func() bool { return g.conns.len() == 0 })
 		return kept
 	}
 	names := func(c *x509.Certificate) {
