@@ -63,6 +63,9 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 		inside = append(inside, w.insideCalls(w.port)...)
 	}
 	out.ProxyNot = b.leftAlone(svc.Namespace)
+	if out.ProxyNot == "" && api.HasOtherPodKeys(svc) {
+		out.ProxyNot = fmt.Sprintf("annotations %s: %s and %s: %s: a proxy gets no certificate of another signer", api.AnnotationIssuer, api.IssuerExternal, api.AnnotationKeySource, api.KeySourcePod)
+	}
 	if out.ProxyNot == "" {
 		out.Native = b.native(svc, p, servers, &out)
 	}

@@ -57,9 +57,13 @@ func (r request) secret() string {
 // with a ClusterIP and the shortest name. The certificate has the names of all of them, and its key is in
 // no additional pods.
 func requests(services []*corev1.Service, behind map[key][]Workload) map[key]request {
-	sharing := map[string][]*corev1.Service{}
+	sharing, out := map[string][]*corev1.Service{}, map[key]request{}
 	for _, svc := range services {
 		k := key{svc.Namespace, svc.Name}
+		if api.HasOtherPodKeys(svc) { // its pods have that certificate without the webhook, which gives them another one too
+			out[k] = requestOf(svc)
+			continue
+		}
 		names := []string{svc.Namespace}
 		for _, w := range behind[k] {
 			names = append(names, w.String())
@@ -71,7 +75,6 @@ func requests(services []*corev1.Service, behind map[key][]Workload) map[key]req
 		group := strings.Join(names, "\n")
 		sharing[group] = append(sharing[group], svc)
 	}
-	out := map[key]request{}
 	for _, group := range sharing {
 		first := slices.MinFunc(group, compareLeaders)
 		proposed := requestOf(first)

@@ -63,6 +63,17 @@ func planFor(services []*corev1.Service, workloads ...Workload) map[string]Servi
 	return out
 }
 
+// Pods with certificates of another signer get none of the webhook's for that Service, and another Service may request one.
+func TestKeysOfAnotherSignerAreNotProposed(t *testing.T) {
+	got := planFor([]*corev1.Service{
+		selecting("a", 80, "app=a", annotated(api.AnnotationIssuer, string(api.IssuerExternal)), annotated(api.AnnotationKeySource, string(api.KeySourcePod))),
+		selecting("second", 80, "app=a"),
+	}, pod("a", map[string]string{"app": "a"}, 80))
+	assert.Equal(t, WayNone, got["a"].Way)
+	require.Equal(t, WayPort, got["second"].Way)
+	assert.Equal(t, "second-tls", got["second"].Secret)
+}
+
 // Members of several workloads find each other through one headless Service. It must not displace the certificates of
 // the Services that clients call.
 func TestAServiceOfManyWorkloadsGivesWay(t *testing.T) {

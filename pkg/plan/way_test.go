@@ -11,6 +11,7 @@ import (
 
 // TestWays: a Service and its pods determine the way to TLS.
 func TestWays(t *testing.T) {
+	const otherKeys = "servingcert.dev/issuer: external, servingcert.dev/key-source: pod"
 	const asks, metricsServer = "servingcert.dev/secret-name: w", "registry.k8s.io/metrics-server/metrics-server:v0.8.0"
 	service := func(annotations, spec string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {%s}}, spec: {selector: {app: web}, %s}}\n", annotations, spec)
@@ -54,6 +55,8 @@ func TestWays(t *testing.T) {
 		{strings.ReplaceAll(service("", "ports: [{port: 80, targetPort: 8080}]")+declares, "metadata: {", "metadata: {namespace: kube-system, "), "none, the webhook changes no pods in namespace kube-system: 80 plaintext"},
 		{service("", "ports: [{name: dns-tcp, port: 53, targetPort: 8053}]") + declares, "none, it is a DNS port, and DNS clients use plaintext: 53 plaintext"},
 		{service("", "ports: [{name: dns-tcp, port: 5353, targetPort: 53}]") + declares, "none, it is a DNS port, and DNS clients use plaintext: 5353 plaintext"},
+		{service(otherKeys, "ports: [{port: 80, targetPort: 8080}]") + declares, "none, annotations servingcert.dev/issuer: external and servingcert.dev/key-source: pod: a proxy gets no certificate of another signer: 80 plaintext"},
+		{service(otherKeys, "ports: [{name: https, port: 443, targetPort: 8080}]") + declares, "check, port 443: its name or appProtocol is https: 443 declared"},
 		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: default}}\n", "rollout, port 443: the namespace has no label servingcert.dev/inject=enabled: 443 asked"},
 
 		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + argocd, "check, port 443: Pod/web: " + ownTLS + ": 443 asked"},
