@@ -86,7 +86,7 @@ func (c Candidate) check(p Parameters, now time.Time) error {
 		if err := pki.CheckCA(g.Issuer(), c.Key, now); err != nil {
 			return err
 		}
-		if of, known := pki.AlgorithmOf(c.Key.Public()); !known || of.IsMLDSA() { // clients that cannot verify it would trust none of its leaves
+		if _, known := pki.AlgorithmOf(c.Key.Public()); !known {
 			return errors.New("the key algorithm is not supported: must be ECDSA (P-256, P-384, P-521), Ed25519 or RSA of at least 2048 bits")
 		}
 	}
@@ -113,6 +113,8 @@ func (c Candidate) check(p Parameters, now time.Time) error {
 // cannot issue server certificates.
 func canIssue(ca *x509.Certificate, below int, clusterDomain string, now time.Time) error {
 	switch {
+	case ca.PublicKeyAlgorithm == x509.MLDSA: // clients that cannot verify it would trust none of its leaves
+		return errors.New("its key is ML-DSA, which most clients cannot verify: must be ECDSA, Ed25519 or RSA")
 	case now.Before(ca.NotBefore):
 		return fmt.Errorf("it is not valid before %s", formatTime(ca.NotBefore))
 	case hasPathLength(ca) && below > ca.MaxPathLen:

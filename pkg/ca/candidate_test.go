@@ -43,6 +43,8 @@ func TestImportsThatCouldNotServe(t *testing.T) {
 		"a root that begins later":                    {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotBefore = start.Add(day) })), "is not valid before"},
 		"a root that ends first":                      {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(364 * day) })), "it expires at 2027-03-01T12:00:00Z, after its issuer, which expires at 2027-02-28T12:00:00Z"},
 		"a root that is for other names":              {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} })), `do not permit "svc"`},
+		"a root with a post-quantum key":              {importOf(t, foreignCAWith(t, pki.MLDSA44, "Example Root", nil)), "its key is ML-DSA"},
+		"a post-quantum root of another CA":           {under(foreignCAWith(t, pki.MLDSA65, "Example Root", nil)), "Example Root: its key is ML-DSA"},
 		"a root for names of one half of the cluster": {importOf(t, foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"svc"} })), `do not permit "cluster.local"`},
 	} {
 		t.Run(name, func(t *testing.T) {
