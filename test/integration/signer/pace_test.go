@@ -68,8 +68,8 @@ func TestACertificateThatWorksWaitsSilently(t *testing.T) {
 
 // What a tenant has the signer look at as often as it can, in a namespace without the label, does not keep the
 // certificate of another from being issued, before and after a restart: keys with huge numbers, keystores that ask for
-// work without end, and one Service that owns many Secrets. With build tag long, it does not take two seconds longer than
-// undisturbed.
+// work without end, and one Service that owns many Secrets. With build tag long, it takes at most twice as long as
+// undisturbed, and two seconds.
 func TestABombHoldsUpNobody(t *testing.T) {
 	d, evil, shop := newDeployment(t), newName(t), newNamespace(t)
 	makeNamespace(t, evil, nil)
@@ -82,7 +82,13 @@ func TestABombHoldsUpNobody(t *testing.T) {
 		t.Logf("Service %s has its certificate after %s", name, took)
 		return took
 	}
+	restart := func() {
+		require.NoError(t, r.stop())
+		r = startProcess(t, d)
+	}
 	undisturbed := issued("first-tls")
+	restart()
+	undisturbed = max(undisturbed, issued("second-tls"))
 	owner := makeService(t, evil, "owner")
 	cert, key := keymaterial.SelfSigned("a", 1)
 	hugeKey, keystore := keymaterial.AbsurdKey(5<<10), keymaterial.Keystore(formats.DefaultPassword, 1<<60)
@@ -115,11 +121,10 @@ func TestABombHoldsUpNobody(t *testing.T) {
 	})
 	for _, name := range []string{"web", "api", "restarted"} {
 		if name == "restarted" {
-			require.NoError(t, r.stop())
-			r = startProcess(t, d)
+			restart()
 		}
 		if took := issued(name); bounded.Long {
-			assert.Less(t, took, undisturbed+2*time.Second, name)
+			assert.Less(t, took, 2*undisturbed+2*time.Second, name)
 		}
 	}
 }
